@@ -30,7 +30,7 @@ def latency(top_us: int, count: int = 10_000, cpu: int = 0, **more: Any) -> made
     """A series with one value of ``top_us`` among others of 5 us."""
     values = np.full(count, 5000, np.int32)
     values[count // 2 : count // 2 + 1] = top_us * 1000
-    return made.FakeSeries(made.info(cpu, cpu, **more), np.arange(count, dtype=np.int64), values)
+    return made.sampled(values, cpu, cpu, **more)
 
 
 def held_up(count: int = 10_000, gone: int = 49) -> made.FakeSeries:

@@ -88,11 +88,7 @@ def hostile_run(evil: str = HOSTILE) -> made.FakeRun:
     info = made.info(name=evil, labels={evil: evil}, unit=evil, policy=evil, context="user")
     values = np.arange(1, 400, dtype=np.int32)
     series = made.FakeSeries(info, np.arange(399), values)
-    twin = made.FakeSeries(
-        made.info(1, 1, name=evil, labels={evil: "other"}, unit=evil),
-        np.arange(399),
-        values,
-    )
+    twin = made.sampled(values, 1, 1, name=evil, labels={evil: "other"}, unit=evil)
     events = [
         stream.Event(0, "message", 10**9, None, {"text": evil}),
         stream.Event(0, "load", 10**9, None, {"load": evil, "message": evil}),
@@ -157,21 +153,14 @@ def hostile_run(evil: str = HOSTILE) -> made.FakeRun:
 
 def odd_run() -> made.FakeRun:
     """Negative and constant values, one sample, other units, histograms alone."""
-    early = made.FakeSeries(
-        made.info(), np.arange(500), (np.arange(500, dtype=np.int32) - 100) * 40
-    )
-    constant = made.FakeSeries(
-        made.info(1, name="flat", unit="count"), np.arange(50), np.full(50, 7, np.int32)
-    )
-    single = made.FakeSeries(made.info(2, name="one"), np.arange(1), np.array([0], np.int32))
+    early = made.sampled((np.arange(500, dtype=np.int32) - 100) * 40)
+    constant = made.sampled(np.full(50, 7, np.int32), 1, name="flat", unit="count")
+    single = made.sampled(np.array([0], np.int32), 2, name="one")
     snapshot = stream.Histogram(
         9, 3, 50, 5, 100, 2150, 0, 0, 0, 7, np.array([[5, 30], [100, 20]], np.int64)
     )
-    closed = made.FakeSeries(
-        made.info(3, name="closed", histogram_only=True),
-        np.arange(0),
-        np.empty(0, np.int32),
-        histogram=snapshot,
+    closed = made.sampled(
+        np.empty(0, np.int32), 3, name="closed", histogram_only=True, histogram=snapshot
     )
-    empty = made.FakeSeries(made.info(4, name="empty"), np.arange(0), np.empty(0, np.int32))
+    empty = made.sampled(np.empty(0, np.int32), 4, name="empty")
     return made.run([made.step(0, [early, constant, single, closed, empty])])

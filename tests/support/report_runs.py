@@ -142,6 +142,15 @@ def info(series: int = 0, cpu: int = 0, **more: Any) -> stream.SeriesInfo:
     return stream.SeriesInfo(**{**values, **more})
 
 
+def sampled(values: NDArray[Any], series: int = 0, cpu: int = 0, **more: Any) -> FakeSeries:
+    """A series with one of these values in each period. ``more``: fields of the series (not its
+    companion), and of its information."""
+    known = FakeSeries.__dataclass_fields__.keys() - {"companion"}
+    fields = {key: more.pop(key) for key in known & more.keys()}
+    index = np.arange(len(values), dtype=np.int64)
+    return FakeSeries(info(series, cpu, **more), index, values, **fields)
+
+
 def latencies(random: np.random.Generator, count: int, typical: int = 5000) -> NDArray[np.int32]:
     """A body, a shoulder and a few far excursions, as timers on a loaded machine give."""
     body = random.lognormal(np.log(typical), 0.22, count)
@@ -476,9 +485,8 @@ def evaluation(cpus: int = 4, count: int = 60_000) -> FakeRun:
 
 def simple() -> SimpleNamespace:
     """One series of a thousand samples in one step, and its arrays."""
-    random = np.random.default_rng(11)
-    values = latencies(random, 1000)
-    series = FakeSeries(info(), np.arange(1000, dtype=np.int64), values)
+    values = latencies(np.random.default_rng(11), 1000)
+    series = sampled(values)
     return SimpleNamespace(run=run([step(0, [series])]), series=series, values=values)
 
 

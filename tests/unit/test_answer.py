@@ -105,7 +105,7 @@ def test_the_series_with_the_most_exceedances_is_cited() -> None:
     """The one with the highest maximum was cited, although another one was late more often."""
     late = np.full(10_000, 5000, np.int32)
     late[1000::1000] = 190_000
-    often = made.FakeSeries(made.info(), np.arange(10_000), late)
+    often = made.sampled(late)
     once = latency(300, cpu=1)
     run = built(made.run([made.step(0, [often, once], budget_ns=150_000)], findings=[]))
     assert [one["exceedances"] for one in run["verdicts"]] == [9, 1]
@@ -216,7 +216,7 @@ def test_a_run_whose_samples_were_all_lost_has_an_answer() -> None:
 def test_samples_of_several_series_are_given_with_both_times(budget_ns: int | None) -> None:
     """One of two CPUs took a single sample, the largest: 10 001 samples took 10 s, not 1 ms. The
     bound rests on 1 ms."""
-    few = made.FakeSeries(made.info(1, 1), np.arange(1), np.array([70_000], np.int32))
+    few = made.sampled(np.array([70_000], np.int32), 1, 1)
     step = made.step(0, [latency(60), few], budget_ns=budget_ns)
     document = built(made.run([step], findings=[]))
     assert "10 001 wake-ups" in text(answer_of(document).sure)
@@ -229,8 +229,8 @@ def test_samples_of_several_series_are_given_with_both_times(budget_ns: int | No
 @pytest.mark.parametrize("value", [5000, 7000])
 def test_a_cpu_that_ends_early_limits_what_is_sure(value: int) -> None:
     """Whichever CPU had the maximum: 2 s without an exceedance bound the rate at 5400 an hour."""
-    early = made.FakeSeries(made.info(1, 1), np.arange(2000), np.full(2000, value, np.int32))
-    whole = made.FakeSeries(made.info(), np.arange(60_000), np.full(60_000, 6000, np.int32))
+    early = made.sampled(np.full(2000, value, np.int32), 1, 1)
+    whole = made.sampled(np.full(60_000, 6000, np.int32))
     step = made.step(0, [whole, early], budget_ns=150_000, rate_per_hour=190.0)
     said = text(answer_of(built(made.run([step], findings=[]))).sure)
     assert "0 of 62 000 wake-ups above 150 us in 1 min, but only 2 s of CPU 1. " in said
@@ -875,7 +875,7 @@ def test_the_answer_of_an_emulated_board_names_it(mode: str) -> None:
 def test_the_load_is_named_as_the_cause(late: int, idle: int, shown: bool) -> None:
     values = np.full(10_000, 5000, np.int32)
     values[np.random.default_rng(1).permutation(10_000)[:late]] = 300_000
-    loaded = made.FakeSeries(made.info(), np.arange(10_000, dtype=np.int64), values)
+    loaded = made.sampled(values)
     steps = [made.step(0, [latency(10, idle)]), made.step(1, [loaded], load="sched")]
     cause = text(answer_of(built(made.run(steps, findings=[]))).cause)
     # if the load had no effect, all late samples would be in its step with this probability
@@ -903,7 +903,7 @@ def test_what_has_no_sample_above_the_idle_maximum_counts(
 def test_samples_above_the_idle_maximum_count_as_a_group_at_least() -> None:
     values = np.full(10_000, 5000, np.int32)
     values[5000] = 300_000
-    loaded = made.FakeSeries(made.info(), np.arange(10_000, dtype=np.int64), values)
+    loaded = made.sampled(values)
     steps = [made.step(0, [latency(10, 200_000)]), made.step(1, [loaded], load="sched")]
     run = built(made.run(steps, findings=[]))
     run["series"][1]["clustering"] = {"group": 100.0}
@@ -1275,8 +1275,8 @@ def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | Non
     """It said that figures had no verdict, and that timer was measured: with a calibration for
     longer. What to do next was to run it again, and to measure again."""
     nothing = made.FakeSeries(made.info(), np.zeros(0, np.int64), np.zeros(0, np.int32))
-    cost = made.step(1, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 20, np.int32))],
-                     "clock-cost", role="calibration")  # fmt: skip
+    ticks = made.sampled(np.full(9, 20, np.int32))
+    cost = made.step(1, [ticks], "clock-cost", role="calibration")
     run = made.run(
         [made.step(0, [nothing], state=state, budget_ns=budget_ns), cost], state=state, findings=[]
     )

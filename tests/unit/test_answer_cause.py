@@ -109,7 +109,7 @@ def test_the_last_reading_is_soon_after_a_sample_that_ends_the_step() -> None:
     """As with ``--stop-above``: the next period does not come."""
     values = np.full(1000, 5_000, np.int32)
     values[-1] = 30 * MS
-    series = made.FakeSeries(made.info(0, 0), np.arange(1000, dtype=np.int64), values)
+    series = made.sampled(values, 0, 0)
     end_s = (int(series.due_ns[-1]) + 30 * MS) / SECOND
     readings = [reading(0), reading(end_s + 0.0002, (40 * MS, 0))]
     assert "hypervisor" in cause_of(series, ambience=readings)
@@ -156,7 +156,7 @@ def first(top_us: int, usual_us: int, cpu: int) -> made.FakeSeries:
     """A series whose first sample is the largest."""
     values = np.full(1000, usual_us * 1000, np.int32)
     values[0] = top_us * 1000
-    return made.FakeSeries(made.info(cpu, cpu), np.arange(1000, dtype=np.int64), values)
+    return made.sampled(values, cpu, cpu)
 
 
 def test_cold_caches_are_those_of_the_series_with_the_maximum() -> None:
@@ -415,7 +415,7 @@ def test_missed_periods_count_for_the_mean_distance_in_bursts(gaps: Any, number:
     """Late samples 30 periods apart: a burst in 3300 periods, not in 1300."""
     values = np.full(1300, 5000, np.int32)
     values[100:340:30] = 300_000
-    series = made.FakeSeries(made.info(), np.arange(1300, dtype=np.int64), values, gaps=gaps)
+    series = made.sampled(values, gaps=gaps)
     run = built(made.run([made.step(0, [series])]))
     assert run["series"][0]["groups"][0] == [300_000, number]
 

@@ -159,7 +159,7 @@ def test_a_budget_far_away_is_in_the_caption() -> None:
 
 @pytest.mark.parametrize("value", [3000, 0])
 def test_equal_samples_are_a_line(value: int) -> None:
-    series = made.FakeSeries(made.info(), np.arange(999), np.full(999, value, np.int32))
+    series = made.sampled(np.full(999, value, np.int32))
     svg = drawn(made.run([made.step(0, [series])]))
     said = words(svg)
     assert [one for one in said if one.startswith("all 999 samples ")]

@@ -51,18 +51,15 @@ def series(seed: int, factor: float, **more: Any) -> list[made.FakeSeries]:
     random = np.random.default_rng(seed)
     samples = more.get("samples", 12_000)
     return [
-        made.FakeSeries(
-            made.info(
-                n,
-                0,
-                context=context,
-                labels=more.get("labels", {}),
-                interval_ns=more.get("interval_ns", made.MS),
-                policy=more.get("policy", "fifo") if context != "irq" else "",
-                priority=more.get("priority", 80) if context != "irq" else 0,
-            ),
-            np.arange(samples, dtype=np.int64),
+        made.sampled(
             (random.gamma(4, typical / 4, samples) * factor + 50).astype(np.int32),
+            n,
+            0,
+            context=context,
+            labels=more.get("labels", {}),
+            interval_ns=more.get("interval_ns", made.MS),
+            policy=more.get("policy", "fifo") if context != "irq" else "",
+            priority=more.get("priority", 80) if context != "irq" else 0,
         )
         for n, (context, typical) in enumerate(CONTEXTS.items())
     ]
@@ -136,7 +133,7 @@ def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
     for repeat in range(8):
         for place, target in enumerate(("a", "b")):
             values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
-            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            one = made.sampled(values)
             if place:
                 as_histogram(one, values)
             run = made.run(
@@ -164,7 +161,7 @@ def test_buckets_are_not_the_steps_of_a_clock() -> None:
             values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
             values = (values * (1 + 0.008 * place)).astype(np.int32)
             values[0] = 540_671 + place  # the end of a bucket, or not
-            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            one = made.sampled(values)
             as_histogram(one, values)
             run = made.run(
                 [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
@@ -194,7 +191,7 @@ def test_samples_in_the_bucket_of_the_budget_are_not_over_it(
             values = np.random.default_rng(repeat).normal(5e4, 1e3, 2000).astype(np.int32)
             values[:100] = near if place == 0 else 50_000
             values[100 : 120 + 20 * place] = 160_000
-            one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+            one = made.sampled(values)
             if place or repeat >= sampled:
                 as_histogram(one, values)
             run = made.run(
@@ -1230,7 +1227,7 @@ def test_figures_of_all_samples_that_contradict_the_runs_are_not_their_conclusio
         for name, factor in (("a", 1.2), ("b", 1.0)):
             count = 90 if slow == (name == "b") else 20
             values = np.full(count, round((5000, 15_000)[slow] * factor) + block)
-            series = made.FakeSeries(made.info(), np.arange(count), values)
+            series = made.sampled(values)
             more = {"id": f"{block}{name}", "study": "s", "repeat": block}
             runs.append(made.run([made.step(0, [series])], target=name, **more))
     sets = [RunSet(name, tuple(range(at, 16, 2))) for at, name in enumerate("ab")]

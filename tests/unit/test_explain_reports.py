@@ -274,9 +274,7 @@ TRACED = (
 
 
 def test_the_answer_names_the_cause_or_the_command_that_finds_it() -> None:
-    series = made.FakeSeries(
-        made.info(context="user"), np.arange(100), np.full(100, 5000, np.int32)
-    )
+    series = made.sampled(np.full(100, 5000, np.int32), context="user")
     series.value[[7, 50]] = 95_000
     top = replace(BLAMED, index=7, series=0)
     lab = {**made.ENVIRONMENT, "lab": {"mode": "counted"}}

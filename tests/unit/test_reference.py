@@ -178,9 +178,7 @@ def _published(
     measurement: str, series: list[dict[str, Any]], lab: dict[str, str] | None = None, **more: Any
 ) -> list[dict[str, Any]]:
     stored = [
-        made.FakeSeries(
-            made.info(at, interval_ns=0, **one), np.arange(30), np.full(30, 1000, np.int64)
-        )
+        made.sampled(np.full(30, 1000, np.int64), at, interval_ns=0, **one)
         for at, one in enumerate(series)
     ]
     environment = {**made.ENVIRONMENT, **({"lab": lab} if lab else {})}
@@ -275,8 +273,7 @@ def test_the_ranges_of_a_board_s_table_are_drawn_with_this_run_s() -> None:
     random = np.random.default_rng(1)
     contexts = ("user", "kernel", "irq")
     analysis = _analysis("timer", [
-        made.FakeSeries(made.info(at, context=context), np.arange(500),
-                        made.latencies(random, 500, 9000 >> at))
+        made.sampled(made.latencies(random, 500, 9000 >> at), at, context=context)
         for at, context in enumerate(contexts)
     ], load="doload")  # fmt: skip
     run = analysis.model["runs"][0]

@@ -265,10 +265,7 @@ def test_quantities_of_one_name_are_told_apart_by_their_runs_or_steps() -> None:
     ]
     (said,) = map(plain_line, verdict_lines(document))
     assert "timer latency, runs 1 and 3: not proven" in said
-    twice = [
-        made.step(at, [made.FakeSeries(made.info(priority=80 + at), np.arange(COUNT), values(at))])
-        for at in range(2)
-    ]
+    twice = [made.step(at, [made.sampled(values(at), priority=80 + at)]) for at in range(2)]
     grid = bounds_grid(made.built(made.run(twice)))
     assert grid is not None
     assert [row.name for row in grid.rows] == ["timer latency, step 1", "timer latency, step 2"]
@@ -318,7 +315,7 @@ def test_the_longest_wait_for_an_answer_is_that_of_all_cpus() -> None:
 def test_a_lower_limit_is_not_below_the_largest_sample() -> None:
     late = np.full(COUNT, 5000, np.int32)
     late[1000] = 90 * MS
-    other = made.FakeSeries(made.info(1, 1), np.arange(COUNT, dtype=np.int64), late)
+    other = made.sampled(late, 1, 1)
     (entry,) = made.built(made.run([made.step(0, [held_up(COUNT), other])]))["bounds"]
     assert (entry["max"], entry["max_at_least"]) == (90 * MS, 90 * MS)
 
@@ -373,9 +370,7 @@ def test_a_cpu_of_one_run_has_only_the_samples_of_that_run() -> None:
 
     def cpus(boot: str, lengths: dict[int, int]) -> made.FakeRun:
         series = [
-            made.FakeSeries(
-                made.info(cpu, cpu, thread=at), np.arange(length), values(length + cpu, length)
-            )
+            made.sampled(values(length + cpu, length), cpu, cpu, thread=at)
             for at, (cpu, length) in enumerate(lengths.items())
         ]
         return made.run([made.step(0, series, budget_ns=60_000)], boot_id=boot)
@@ -491,7 +486,7 @@ def test_what_is_evidence_after_what_is_none() -> None:
 
 def test_the_claim_is_about_each_cpu() -> None:
     both = run(values(1))
-    second = made.FakeSeries(made.info(1, 1), np.arange(COUNT, dtype=np.int64), values(2))
+    second = made.sampled(values(2), 1, 1)
     both.steps[0].series.append(second)
     one = only(both)
     assert one["samples"] == 2 * COUNT and one["effective_samples"] == COUNT
@@ -821,9 +816,7 @@ def test_stages_are_composed_if_all_runs_have_the_same(contexts: str) -> None:
     runs = []
     for number, names in enumerate(("irq user", "irq user", contexts)):
         series = [
-            made.FakeSeries(
-                made.info(at, context=name), np.arange(300), values(number, 300) + 50_000 * at
-            )
+            made.sampled(values(number, 300) + 50_000 * at, at, context=name)
             for at, name in enumerate(names.split())
         ]
         runs.append(made.run([made.step(0, series)], boot_id=f"b{number}", catalogue=catalogue))
@@ -896,7 +889,7 @@ def test_a_context_may_end_with_the_one_before_but_not_earlier(least: int, stage
     step = made.step(
         0,
         [
-            made.FakeSeries(made.info(number, context=name), np.arange(9), values, chunk_rows=3)
+            made.sampled(values, number, context=name, chunk_rows=3)
             for number, (name, values) in enumerate((("irq", first), ("user", last)))
         ],
     )
@@ -921,9 +914,7 @@ def test_contexts_that_form_no_chain(fault: str) -> None:
     step = made.step(
         0,
         [
-            made.FakeSeries(
-                made.info(number, context=name), np.arange(9), np.full(9, 100 * number, np.int32)
-            )
+            made.sampled(np.full(9, 100 * number, np.int32), number, context=name)
             for number, name in enumerate(names)
         ],
     )
@@ -967,7 +958,7 @@ def test_a_refused_model_gives_no_level() -> None:
 @pytest.mark.slow
 def test_the_model_is_about_the_cpu_with_the_highest_maximum() -> None:
     both = run(drawn(1))
-    second = made.FakeSeries(made.info(1, 1), np.arange(20_000), drawn(2) + 9000)
+    second = made.sampled(drawn(2) + 9000, 1, 1)
     both.steps[0].series.append(second)
     assert made.built(both)["bounds"][0]["extrapolation"]["cpu"] == 1
 

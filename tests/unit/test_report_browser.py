@@ -252,10 +252,10 @@ def test_the_answer_is_neither_cut_nor_overlapping(
 ) -> None:
     """Measured in the fonts that are drawn: commands, boxes, and the labels of the picture."""
     values = np.concatenate([np.full(300, 5000), np.linspace(60_000, 99_000, 300)])
-    series = made.FakeSeries(made.info(), np.arange(600), values.astype(np.int32))
+    series = made.sampled(values.astype(np.int32))
     dense = made.run([made.step(0, [series], load="sched", budget_ns=90_000)])
     fake = made.run([made.step(0, [series], budget_ns=150_000)], target="fake")
-    wide = made.FakeSeries(made.info(), np.arange(600), np.linspace(12e3, 243e3, 600).astype("i4"))
+    wide = made.sampled(np.linspace(12e3, 243e3, 600).astype("i4"))
     right = made.run([made.step(0, [wide], budget_ns=150_000)])  # the budget is named at its left
     runs = {"dense": dense, "fake": fake, "right": right}
     text = evaluated(2) if which == "evaluation" else rendered(runs[which])
@@ -313,7 +313,7 @@ addEventListener("load", () => {
 @pytest.mark.slow
 def test_on_a_phone_the_percentile_that_decides_is_in_view(browser: str, tmp_path: Path) -> None:
     values = np.linspace(5e3, 9e4, 2000).astype(np.int32)
-    series = made.FakeSeries(made.info(), np.arange(2000), values)
+    series = made.sampled(values)
     runs = [made.run([made.step(0, [series])], id=f"0190c3a{at}", study="one", target=name)
             for at, name in enumerate(("a", "b"))]  # fmt: skip
     source = report.Source(runs)  # type: ignore[arg-type]
@@ -345,7 +345,7 @@ addEventListener("load", () => {
 def test_a_large_maximum_keeps_its_unit(browser: str, tmp_path: Path, paper: bool) -> None:
     """In the row of a step: seven digits, without a line break before the unit."""
     values = np.append(np.full(500, 1_234_567_890), 2_147_483_000).astype(np.int32)
-    series = made.FakeSeries(made.info(), np.arange(501), values)
+    series = made.sampled(values)
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
     if paper:
         text = text.replace("@media screen", "@media none").replace("@media print", "@media all")
@@ -466,9 +466,7 @@ def said(browser: str, scratch: Path, acts: str, *runs: Any) -> Any:
 
 
 def series_of(values: list[int], at: int = 0, **more: Any) -> made.FakeSeries:
-    return made.FakeSeries(
-        made.info(at, **{"cpu": at, **more}), np.arange(len(values)), np.array(values, np.int32)
-    )
+    return made.sampled(np.array(values, np.int32), at, **{"cpu": at, **more})
 
 
 @pytest.mark.slow
@@ -700,7 +698,7 @@ def test_the_maximum_is_in_view_beside_the_contents(browser: str, tmp_path: Path
     """On a screen of 1200 pixels, in a table with a column for each percentile."""
     values = np.random.default_rng(3).gamma(2, 900_000, 200_000).astype(np.int32)
     values[1000] = 79_990_005
-    series = made.FakeSeries(made.info(), np.arange(200_000), values)
+    series = made.sampled(values)
     text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
     text = text.replace("<details", "<details open")
     file = tmp_path / "frame.html"

@@ -237,7 +237,7 @@ def test_without_a_requirement_nothing_fails() -> None:
 @pytest.mark.parametrize("unit", [None, "count"])
 def test_a_budget_that_was_not_judged_does_not_pass(unit: str | None) -> None:
     """A complete step without a series, or without one in the unit of a budget."""
-    series = made.FakeSeries(made.info(unit=unit or "ns"), np.arange(60), np.full(60, 7, np.int32))
+    series = made.sampled(np.full(60, 7, np.int32), unit=unit or "ns")
     step = made.step(0, [series] if unit else [], budget_ns=150_000)
     runs: Any = [made.run([step], findings=[])]
     document = model.build(runs)
@@ -472,7 +472,7 @@ def test_files(tmp_path: Path, suffix: str) -> None:
 
 def test_nothing_was_measured() -> None:
     """A run that ended before its first step, a series without samples, or no run at all."""
-    empty = made.FakeSeries(made.info(), np.arange(0), np.arange(0, dtype=np.int32))
+    empty = made.sampled(np.arange(0, dtype=np.int32))
     odd = made.run([made.step(0, [empty], tables=[stream.Table(0, "none", (), ())])], started="")
     runs: Any = [made.run([], state="failed", reason="the board was lost"), odd]
     for document in (model.build(runs), model.build([])):

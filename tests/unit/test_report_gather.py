@@ -237,8 +237,7 @@ def test_all_series_of_a_step_share_their_bins(
     counts: tuple[int, ...], most: int, bins: int
 ) -> None:
     series = [
-        made.FakeSeries(made.info(k), np.arange(n), np.zeros(n, np.int32), start_ns=500 * k)
-        for k, n in enumerate(counts)
+        made.sampled(np.zeros(n, np.int32), k, start_ns=500 * k) for k, n in enumerate(counts)
     ]
     step: Any = made.step(0, series)
     found = gather._bins(step, most, -(2**63))
@@ -256,15 +255,15 @@ def test_all_series_of_a_step_share_their_bins(
 
 def test_bins_are_of_series_that_are_drawn() -> None:
     values = np.zeros(10, np.int32)
-    dither = made.FakeSeries(made.info(1, companion=0), np.arange(10), values, start_ns=-99)
-    folded = made.FakeSeries(made.info(2, histogram_only=True), np.arange(10), values, start_ns=-9)
-    slower = made.FakeSeries(made.info(3, interval_ns=2 * MS), np.arange(10), values)
+    dither = made.sampled(values, 1, companion=0, start_ns=-99)
+    folded = made.sampled(values, 2, histogram_only=True, start_ns=-9)
+    slower = made.sampled(values, 3, interval_ns=2 * MS)
     step: Any = made.step(0, [dither, folded])
     assert gather._bins(step, 1, 0) is None
     step = made.step(0, [dither, folded, slower])
     found = gather._bins(step, 1, 0)
     assert found is not None and (found.first_ns, found.interval_ns) == (0, 2 * MS)
-    step = made.step(0, [slower, made.FakeSeries(made.info(), np.arange(10), values)])
+    step = made.step(0, [slower, made.sampled(values)])
     found = gather._bins(step, 1, 0)
     assert found is not None and found.interval_ns == 0
 
@@ -298,7 +297,7 @@ def test_the_samples_around_the_largest_one(rows: int, peak: int) -> None:
     values = random.integers(0, 50_000, 1000).astype(np.int32)
     values[peak] = values[min(peak + 300, 999)] = 60_000
     offsets = random.integers(0, 1000, 1000).astype(np.int32)
-    dither = made.FakeSeries(made.info(1, companion=0), np.arange(1000), offsets, chunk_rows=77)
+    dither = made.sampled(offsets, 1, companion=0, chunk_rows=77)
     series = made.FakeSeries(
         made.info(scale=5), np.arange(1000), values, start_ns=90, chunk_rows=rows, companion=dither
     )
@@ -328,7 +327,7 @@ def test_the_largest_one_is_found_in_whatever_order_chunks_are_done(
 ) -> None:
     reach = 3
     array = np.array(values)
-    series = made.FakeSeries(made.info(), np.arange(len(array)), array, chunk_rows=rows)
+    series = made.sampled(array, chunk_rows=rows)
     peak = Peak(reach)
     waiting = list(enumerate(series.chunks()))
     busy: list[tuple[int, made.FakeChunk]] = []
@@ -352,7 +351,7 @@ def test_the_largest_one_is_found_in_whatever_order_chunks_are_done(
 def test_chunks_that_no_neighbour_needs_are_let_go(best: int) -> None:
     values = np.zeros(200, np.int64)
     values[best * 10 + 5] = 1
-    series = made.FakeSeries(made.info(), np.arange(200), values, chunk_rows=10)
+    series = made.sampled(values, chunk_rows=10)
     peak = Peak(3)
     for number, chunk in enumerate(series.chunks()):
         one: Any = chunk
@@ -375,7 +374,7 @@ def test_the_lead_is_limited_for_each_series_and_for_all() -> None:
         ):
             pairs: Any = []
             for _ in range(3):
-                series = made.FakeSeries(made.info(scale=2), np.arange(300), values, start_ns=4)
+                series = made.sampled(values, scale=2, start_ns=4)
                 pairs.append((series, made.step(0, [series])))
             for figures in gather.gather(pairs):
                 assert figures.lead is not None
@@ -468,10 +467,9 @@ def test_the_corrected_distribution_has_the_missed_periods(
     series, values, _ = gappy(6, 500, 7, info=made.info(scale=scale), chunk_rows=rows)
     offset = np.random.default_rng(1).integers(0, MS // 8, 500) * (dither_scale > 0)
     if dither_scale:
-        series.companion = made.FakeSeries(
-            made.info(1, companion=0, scale=dither_scale), np.arange(500),
-            offset.astype(np.int32), chunk_rows=77,
-        )  # fmt: skip
+        series.companion = made.sampled(
+            offset.astype(np.int32), 1, companion=0, scale=dither_scale, chunk_rows=77
+        )
         offset *= dither_scale
     due = np.arange(500) * MS + offset
     late = [value * scale for value in values.values()]
@@ -519,12 +517,9 @@ def test_the_largest_samples_have_the_times_at_which_the_task_woke_up(
 def test_the_median_of_a_series_is_known_from_its_first_sample_on() -> None:
     for values, wanted in (([], 0), ([-7], -7), ([3, 9], 3), ([3, 9, 4], 4)):
         array = np.array(values, np.int32)
-        series = made.FakeSeries(made.info(scale=2), np.arange(len(array)), array)
+        series = made.sampled(array, scale=2)
         assert gather.median(of(series)) == 2 * wanted
-    three = [
-        made.FakeSeries(made.info(number), np.arange(3), np.full(3, 10 + number, np.int32))
-        for number in range(3)
-    ]
+    three = [made.sampled(np.full(3, 10 + number, np.int32), number) for number in range(3)]
     run: Any = made.run([made.step(0, three), made.step(1, three[:1], header=None)])
     assert gather.medians(run, {(0, 1), (0, 2), (1, 0)}) == {(0, 1): 11, (0, 2): 12}
 
@@ -543,10 +538,7 @@ def test_the_largest_samples_are_in_the_unit_of_the_series() -> None:
 def test_a_test_loop_is_at_most_1000_seconds() -> None:
     """Even if its samples say that each of them took two hours."""
     due = np.repeat(np.arange(3) * 10**15, 10)
-    series = made.FakeSeries(
-        made.info(interval_ns=0, scale=4000), np.arange(30), np.full(30, 2**31 - 1, np.int32),
-        due=due,
-    )  # fmt: skip
+    series = made.sampled(np.full(30, 2**31 - 1, np.int32), interval_ns=0, scale=4000, due=due)
     pair: Any = (series, made.step(0, [series]))
     (rhythm,) = gather._rhythms([pair], [gather._loops(pair[0], 100)])
     assert rhythm.pace is not None and rhythm.until_ns == due[-1] + 10**12
@@ -616,7 +608,7 @@ def test_periods_missed_after_a_sample_that_is_unknown_are_no_episode() -> None:
 def test_groups_of_large_values_are_looked_for_in_all_chunks(rows: int) -> None:
     random = np.random.default_rng(8)
     values = np.repeat(random.integers(1000, 90_000, 2000), 10).astype(np.int32)
-    series = made.FakeSeries(made.info(), np.arange(20_000), values, chunk_rows=rows)
+    series = made.sampled(values, chunk_rows=rows)
     builder = stats.ExcursionsBuilder()
     builder.add(np.arange(20_000), values)
     figures = of(series)
@@ -625,9 +617,7 @@ def test_groups_of_large_values_are_looked_for_in_all_chunks(rows: int) -> None:
 
 
 def test_lost_samples_alone_are_an_episode() -> None:
-    series = made.FakeSeries(
-        made.info(), np.arange(50), np.full(50, 7, np.int32), lost=((3, 1, 500), (9, 1, 501))
-    )
+    series = made.sampled(np.full(50, 7, np.int32), lost=((3, 1, 500), (9, 1, 501)))
     assert of(series, made.step(0, [series], budget_ns=500)).episodes == (1, 1)
     assert of(series, made.step(0, [series], budget_ns=499)).episodes == (1, 2)
     assert of(series, made.step(0, [series], budget_ns=501)).episodes == (0, 0)
@@ -661,9 +651,7 @@ def test_an_event_without_an_answer_waited_until_the_next_or_the_timeout(
     missed: set[int], rows: int, seed: int, timeout: int | None
 ) -> None:
     offsets = np.random.default_rng(seed).integers(0, MS // 2, 60).astype(np.int32)
-    dither = made.FakeSeries(
-        made.info(1, companion=0, scale=2), np.arange(60), offsets, chunk_rows=rows
-    )
+    dither = made.sampled(offsets, 1, companion=0, scale=2, chunk_rows=rows)
     series = response(60, sorted(missed), companion=dither)
     step: Any = made.step(0, [series])
     if timeout is not None:
@@ -828,10 +816,10 @@ def test_the_time_that_a_series_covers(
     expected: float,
 ) -> None:
     """Ten grid points from 70 to 79 ms, in ms."""
-    series = made.FakeSeries(
-        made.info(name=name, interval_ns=interval),
-        np.arange(10),
+    series = made.sampled(
         np.full(10, value, np.int32),
+        name=name,
+        interval_ns=interval,
         due=np.arange(70, 80) * MS,
         gaps=gaps,
     )
@@ -843,7 +831,7 @@ def test_the_time_that_a_series_covers(
 
 
 def test_a_series_without_samples_covers_no_time() -> None:
-    empty = made.FakeSeries(made.info(), np.arange(0), np.empty(0, np.int32))
+    empty = made.sampled(np.empty(0, np.int32))
     assert of(empty).duration_s == 0.0
     missed = dataclasses.replace(empty, gaps=((0, 5),))
     assert of(missed).duration_s == MS / 1e9
@@ -857,9 +845,7 @@ def looped(loops: int, each: int, slow: int, **more: Any) -> made.FakeSeries:
     due = np.repeat(np.arange(loops) * MS, each)
     values = np.full(loops * each, 500, np.int32)
     values[slow] = 20_000
-    return made.FakeSeries(
-        made.info(interval_ns=0), np.arange(loops * each), values, due=due, **more
-    )
+    return made.sampled(values, interval_ns=0, due=due, **more)
 
 
 @pytest.mark.parametrize(("slow", "loop"), [(12, 0), (250, 12), (399, 19), (1999, 99), (3, 0)])
@@ -936,7 +922,7 @@ def test_values_that_were_withheld_are_in_the_histogram() -> None:
     assert of(last).max == 2 * 1396
     assert of(dataclasses.replace(series, withheld=0)).kept == 100
     # dithered, with missed periods, for which there is no correction
-    dither = made.FakeSeries(made.info(1, companion=0), np.arange(400), np.arange(400) % 9)
+    dither = made.sampled(np.arange(400) % 9, 1, companion=0)
     gaps = ((0, 3), (4, 3))
     figures = of(dataclasses.replace(series, companion=dither, gaps=gaps))
     assert (figures.kept, figures.missed, figures.corrected) == (400, 6, None)
@@ -944,10 +930,7 @@ def test_values_that_were_withheld_are_in_the_histogram() -> None:
 
 def test_the_min_of_a_histogram_is_that_of_the_rest_unless_it_is_the_first() -> None:
     values = [5003, 5001, 5002, 9001]
-    series = made.FakeSeries(
-        made.info(), np.arange(2), np.array(values[:2], np.int32), withheld=2,
-        histogram=snapshot(values),
-    )  # fmt: skip
+    series = made.sampled(np.array(values[:2], np.int32), withheld=2, histogram=snapshot(values))
     assert of(series).rest == {"min": 5001, "mean": (5001 + 5002 + 9001) / 3, "max": 9001}
     # of the others in its bucket only the upper end is known
     values = [5001, 5003, 5002, 9001]

@@ -211,7 +211,7 @@ def test_a_series_without_a_grid_has_no_missed_periods_and_few_samples_no_line_o
 
 def test_without_real_time_priority_the_answer_says_so() -> None:
     values = np.arange(1000, 1400, dtype=np.int32)
-    series = made.FakeSeries(made.info(policy="other"), np.arange(400), values)
+    series = made.sampled(values, policy="other")
     page = html.render(model.analyse([made.run([made.step(0, [series])])]))  # type: ignore[list-item]
     assert "latency without real-time priority" in page and "idle, SCHED_OTHER" in page
     assert "Step 1 · timer" in page and "Step 0" not in page
@@ -298,10 +298,7 @@ def test_heat_maps_hold_every_sample(cpus: int, samples: int) -> None:
 def test_heat_maps_of_other_scales_and_of_few_cells() -> None:
     random = np.random.default_rng(4)
     values = [random.integers(-300, 9000, 4000).astype(np.int32) for _ in range(3)]
-    members = [
-        made.FakeSeries(made.info(n, n, scale=1 if n else 4), np.arange(4000), v)
-        for n, v in enumerate(values)
-    ]
+    members = [made.sampled(v, n, n, scale=1 if n else 4) for n, v in enumerate(values)]
     run = made.run([made.step(0, members)])
     figures = list(model.analyse([run]).figures[0].values())  # type: ignore[list-item]
     budget = pictures.Budget(40, 40, columns=7, rows=40)
@@ -549,8 +546,8 @@ def test_a_step_without_a_verdict_in_a_run_with_a_budget() -> None:
     """Its row said that there is no budget."""
     value = np.full(100, 1000)
     found = [
-        made.step(0, [made.FakeSeries(made.info(), np.arange(100), value)], budget_ns=150_000),
-        made.step(1, [made.FakeSeries(made.info(), np.arange(100), value)], "noise"),
+        made.step(0, [made.sampled(value)], budget_ns=150_000),
+        made.step(1, [made.sampled(value)], "noise"),
     ]
     _, text = page_of(made.run(found, findings=[]))
     assert "no budget" not in text

@@ -109,9 +109,7 @@ def test_any_samples(values: list[int], stalls: dict[int, int], rows: int) -> No
 def test_dither_moves_the_correction_and_is_no_result() -> None:
     index, values, gaps = made.with_stalls(np.full(100, 5000, np.int32), {40: 3}, made.MS)
     offsets = np.arange(100, dtype=np.int32) * 1000
-    dither = made.FakeSeries(
-        made.info(1, name="dither", companion=0, interval_ns=made.MS), np.arange(100), offsets
-    )
+    dither = made.sampled(offsets, 1, name="dither", companion=0, interval_ns=made.MS)
     series = made.FakeSeries(made.info(), index, values, gaps=gaps, companion=dither)
     found = only(made.run([made.step(0, [series, dither])]))
     assert [one["name"] for one in found["series"]] == ["latency"]
@@ -185,9 +183,7 @@ def test_the_length_that_would_decide(
 ) -> None:
     """One sample an hour. It is the whole length, and only where no doubt remains after it."""
     values = np.array([5000] * (number - more) + [200_000] * more, np.int32)
-    series = made.FakeSeries(
-        made.info(interval_ns=3600 * 10**9, policy=priority), np.arange(number), values
-    )
+    series = made.sampled(values, interval_ns=3600 * 10**9, policy=priority)
     step = made.step(0, [series], budget_ns=150_000, rate_per_hour=None if more else 0.02)
     assert step.header is not None
     parameters = {**step.header.parameters, "priority": stream.Parameter("80", "80")}
@@ -242,8 +238,7 @@ def test_the_events_that_are_told_are_those_for_people() -> None:
 
 
 def test_the_cpus_of_a_step_that_measured() -> None:
-    measured = made.step(0, [made.FakeSeries(made.info(cpu=cpu), np.arange(1), np.ones(1))
-                             for cpu in (2, -1, 0, 2)])  # fmt: skip
+    measured = made.step(0, [made.sampled(np.ones(1), cpu=cpu) for cpu in (2, -1, 0, 2)])
     calibration = made.step(1, [], role="calibration")
     watched = background.Watched()
     found = model._measured([(measured, watched), (calibration, watched)])  # type: ignore[list-item]
@@ -486,11 +481,11 @@ def test_settings_that_were_not_made_are_named_with_the_reason() -> None:
 def test_the_core_is_that_of_a_step_with_results(empty: bool, core: str | None) -> None:
     """An agent for Cobalt that measured nothing does not make the figures of Linux those of it."""
     values = np.arange(4000, 4100, dtype=np.int32)
-    first = [] if empty else [made.FakeSeries(made.info(), np.arange(100), values)]
+    first = [] if empty else [made.sampled(values)]
     run: Any = made.run(
         [
             made.step(0, first, state="failed" if empty else "complete"),
-            made.step(1, [made.FakeSeries(made.info(), np.arange(100), values)]),
+            made.step(1, [made.sampled(values)]),
         ]
     )
     run.steps[0].header = dataclasses.replace(run.steps[0].header, core="cobalt", core_revision=19)
@@ -563,7 +558,7 @@ def test_scale_and_units() -> None:
 
 
 def test_no_samples_and_steps_that_were_not_carried_out() -> None:
-    empty = made.FakeSeries(made.info(), np.arange(0), np.empty(0, np.int32))
+    empty = made.sampled(np.empty(0, np.int32))
     gone = stream.StreamEnd(False, 0, 0, 0, "the step was not carried out", False)
     steps = [made.step(0, [empty]), made.step(1, [], state="skipped", header=None, end=gone)]
     found = only(made.run(steps, state="skipped"))
@@ -732,10 +727,9 @@ def test_only_what_sleeps_and_wakes_has_bounds_over_time(
     name: str, source: str, rate: bool
 ) -> None:
     interval = made.MS if name == "grid" else 0
-    series = made.FakeSeries(
-        made.info(interval_ns=interval), np.arange(50), np.full(50, 9, np.int32),
-        due=np.arange(50) * made.MS,
-    )  # fmt: skip
+    series = made.sampled(
+        np.full(50, 9, np.int32), interval_ns=interval, due=np.arange(50) * made.MS
+    )
     run = made.run([made.step(0, [series], budget_ns=100)])
     one = {"name": "timer", "series": [{"name": "latency"}, {"name": "x", "from": source}]}
     run.document["catalogue"] = {"measurements": [{"name": "other"}, one]}
@@ -835,7 +829,7 @@ def test_the_doubt_of_ambiguous_answers(
 def test_the_maximum_has_its_time() -> None:
     values = np.full(3000, 5000, np.int32)
     values[1234] = 90_000
-    series = made.FakeSeries(made.info(), np.arange(3000, dtype=np.int64), values, chunk_rows=500)
+    series = made.sampled(values, chunk_rows=500)
     (one,) = only(made.run([made.step(0, [series])]))["series"]
     assert one["max_at"] == {"index": 1234, "time_s": 1.234, "clock": "1970-01-01T00:00:01.234Z"}
     series.lost = ((2000, 3, 120_000),)
@@ -857,7 +851,7 @@ def test_the_maximum_has_the_time_to_which_the_clock_was_set_in_the_step(
 ) -> None:
     values = np.full(30_000, 5000, np.int32)
     values[at] = 90_000
-    step = made.step(0, [made.FakeSeries(made.info(), np.arange(30_000), values)])
+    step = made.step(0, [made.sampled(values)])
     set_to = int(datetime(2026, 11, 30, 20, tzinfo=UTC).timestamp()) * 10**9
     begun = step.header.start_ns if step.header else 0
     step.clocks = [
@@ -869,7 +863,7 @@ def test_the_maximum_has_the_time_to_which_the_clock_was_set_in_the_step(
 
 
 def test_the_sample_that_ended_a_step_has_its_unit() -> None:
-    step = made.step(0, [made.FakeSeries(made.info(), np.arange(9), np.full(9, 5000, np.int32))])
+    step = made.step(0, [made.sampled(np.full(9, 5000, np.int32))])
     step.told = [stream.Event(0, "threshold", 10**9, 0, {"index": 8, "value": 6_377_350})]
     (event,) = only(made.run([step]))["steps"][0]["events"]
     assert plain(event["text"]) == "stopped: a sample of 6 377 us exceeded --stop-above"

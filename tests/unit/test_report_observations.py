@@ -331,7 +331,7 @@ def test_aliases_next_to_the_interval_have_the_digits_that_tell_them_from_it() -
     """A period of 7.3 s looked like 'others, such as 1 000 us and 1 000 us', the interval."""
     values = np.full(300_000, 5000) + np.arange(300_000) % 97
     values[13::7300] += 180_000
-    (text,) = _said(made.FakeSeries(made.info(), np.arange(300_000), values))["second line"]
+    (text,) = _said(made.sampled(values))["second line"]
     assert "others, such as 1 000.137005 us and 999.863032 us, or" in plain(text)
 
 
@@ -356,10 +356,10 @@ def test_steps_of_a_coarse_clock_are_not_two_groups(step: int) -> None:
     fine = np.random.default_rng(3).lognormal(np.log(1.3 * step), 0.35, 4000)
     values = (np.floor(fine / step) * step).astype(np.int64)
     assert len(np.unique(values)) > 2
-    assert "two groups" not in _said(made.FakeSeries(made.info(), np.arange(4000), values))
+    assert "two groups" not in _said(made.sampled(values))
     values[::9] += 4 * step  # with none in between
     values[values == 3 * step] = 0
-    assert "two groups" in _said(made.FakeSeries(made.info(), np.arange(4000), values))
+    assert "two groups" in _said(made.sampled(values))
 
 
 @pytest.mark.study(95)

@@ -322,9 +322,8 @@ def test_chapters_ratings_orders_and_labels() -> None:
     )  # fmt: skip
     random = np.random.default_rng(3)
     series = [
-        made.FakeSeries(made.info(at, name="release", labels={"waiters": str(waiters)},
-                                  interval_ns=0),
-                        np.arange(300), random.integers(900 * waiters, 1100 * waiters, 300))
+        made.sampled(random.integers(900 * waiters, 1100 * waiters, 300), at, name="release",
+                     labels={"waiters": str(waiters)}, interval_ns=0)
         for at, waiters in enumerate((1, 10, 90))
     ]  # fmt: skip
     names = ("round-robin", "timer")
@@ -597,8 +596,8 @@ def forty_steps() -> made.FakeRun:
     steps = []
     for at in range(40):
         series = [
-            made.FakeSeries(made.info(one, name=f"quantity {one // 2}", labels={"n": str(one % 2)}),
-                            np.arange(2000), made.latencies(random, 2000, 3000 + 900 * at))
+            made.sampled(made.latencies(random, 2000, 3000 + 900 * at), one,
+                         name=f"quantity {one // 2}", labels={"n": str(one % 2)})
             for one in range(4)
         ]  # fmt: skip
         steps.append(made.step(at, series, f"measure-{at}", verdicts=verdicts))
@@ -741,9 +740,8 @@ def test_the_axis_of_a_strip_without_activity_begins_at_zero() -> None:
 def test_the_key_against_a_label_names_all_its_lines(number: int, lacking: str) -> None:
     samples = np.arange(20, dtype=np.int32) + 900
     series = [
-        made.FakeSeries(made.info(at, labels={"waiters": str(2 + at // number),
-                                              "policy": f"of the order {at % number}"}),
-                        np.arange(20), samples)
+        made.sampled(samples, at, labels={"waiters": str(2 + at // number),
+                                         "policy": f"of the order {at % number}"})
         for at in range(3 * number)
     ]  # fmt: skip
     found = figure("against", series)
@@ -794,7 +792,7 @@ def test_the_maximum_is_drawn(kind: str) -> None:
 def test_single_samples_are_in_the_histogram() -> None:
     values = np.full(5000, 2000, np.int32)
     values[17] = 900_000
-    svg = drawn("histogram", [made.FakeSeries(made.info(), np.arange(5000), values)])
+    svg = drawn("histogram", [made.sampled(values)])
     line = next(p.attrib["d"] for p in svg.iter(f"{SVG}path") if p.attrib.get("fill") == "none"
                 and p.attrib["stroke"] == drawing.COLOURS[0])  # fmt: skip
     levels = {float(y) for y in re.findall(r"V([\d.]+)", line)}

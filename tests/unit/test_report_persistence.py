@@ -230,9 +230,7 @@ def test_rows_name_the_core_where_it_is_not_linux() -> None:
     """A kernel with Cobalt answers with and without it."""
     runs = []
     for core in ("cobalt", None):
-        series = made.FakeSeries(
-            made.info(name="response", context="irq"), np.arange(3), np.array([1000, 2000, 3000])
-        )
+        series = made.sampled(np.array([1000, 2000, 3000]), name="response", context="irq")
         header = replace(made.header(measurement="response"), core=core)
         runs.append(made.run([made.step(0, [series], "response", header=header)]))
     table = answers(analyse(runs).model, [0, 1])  # type: ignore[arg-type]

@@ -87,10 +87,11 @@ def methods_run(label: str, seed: int = 1) -> made.FakeRun:
 
     def series(methods: list[str]) -> list[made.FakeSeries]:
         return [
-            made.FakeSeries(
-                made.info(n, n % 2, labels={"method": method}),
-                np.arange(900, dtype=np.int64),
+            made.sampled(
                 random.integers(2000, 9000 + n * 5000, 900).astype(np.int32),
+                n,
+                n % 2,
+                labels={"method": method},
             )
             for n, method in enumerate(method for method in methods for _ in range(2))
         ]
@@ -151,10 +152,12 @@ def test_every_format_shows_the_same_quantity_of_a_step(
     gaps with a cause, the one with the highest maximum."""
     values = {("gap", "irq"): 30_000, ("gap", "user"): 50_000, ("period", "user"): 4_000_000}
     series = [
-        made.FakeSeries(
-            made.info(number, name=name, context=context, interval_ns=0),
-            np.arange(900, dtype=np.int64),
+        made.sampled(
             np.full(900, value, np.int32),
+            number,
+            name=name,
+            context=context,
+            interval_ns=0,
             due=np.arange(900, dtype=np.int64) * made.MS,
         )
         for number, ((name, context), value) in enumerate(values.items())
@@ -380,7 +383,7 @@ def test_the_comment_of_a_command_can_be_wrapped() -> None:
 
 
 def test_the_command_of_a_row_has_the_options_that_the_step_was_given() -> None:
-    series = [made.FakeSeries(made.info(at, at), np.arange(9), np.arange(9) + 1) for at in (0, 1)]
+    series = [made.sampled(np.arange(9) + 1, at, at) for at in (0, 1)]
     steps = [made.step(number, series, load="cpu") for number in (0, 1)]
     for step in steps:
         step.document["run_options"] = {"load": "cpu", "load-cmd": "yes", "new-one": True}

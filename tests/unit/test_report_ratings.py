@@ -28,12 +28,7 @@ def _run(steps: list[made.FakeStep], **more: Any) -> dict[str, Any]:
 
 def _series(number: int, values: Any, interval_ns: int = 0, **more: Any) -> made.FakeSeries:
     values = np.asarray(values, np.int64)
-    return made.FakeSeries(
-        made.info(number, interval_ns=interval_ns, **more),
-        np.arange(len(values)),
-        values,
-        chunk_rows=10**6,
-    )
+    return made.sampled(values, number, interval_ns=interval_ns, **more, chunk_rows=10**6)
 
 
 def _places(series: list[made.FakeSeries], measurement: str = "timer", **more: Any) -> Any:

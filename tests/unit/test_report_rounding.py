@@ -216,10 +216,7 @@ def _tested(results: tuple[str, ...]) -> Any:
 @pytest.mark.slow
 def test_numbers_of_series_have_their_thousands_apart() -> None:
     values = np.array([900, 1000], np.int32)
-    series = [
-        made.FakeSeries(made.info(at, labels={"thread": str(at)}), np.arange(2), values)
-        for at in range(1001)
-    ]
+    series = [made.sampled(values, at, labels={"thread": str(at)}) for at in range(1001)]
     run: Any = made.run([made.step(0, series, budget_ns=5000)])
     analysis = model.analyse([run])
     page, shown = html.render(analysis), terminal.text(analysis.model)

@@ -71,9 +71,7 @@ def test_it_fits_and_is_plain(width: int) -> None:
 def test_contexts_side_by_side_are_told_apart() -> None:
     def text(*contexts: str) -> str:
         stored = [
-            made.FakeSeries(
-                made.info(at, context=context), np.arange(30), np.full(30, 1000 + at, np.int64)
-            )
+            made.sampled(np.full(30, 1000 + at, np.int64), at, context=context)
             for at, context in enumerate(contexts)
         ]
         return summary(made.run([made.step(0, stored)]))
@@ -121,11 +119,11 @@ def test_few_samples_have_the_highest_percentile_there_is() -> None:
 
 
 def few(number: int) -> made.FakeSeries:
-    return made.FakeSeries(made.info(), np.arange(number), np.full(number, 5000, np.int32))
+    return made.sampled(np.full(number, 5000, np.int32))
 
 
 def test_ordinary_priority_is_said_in_the_heading() -> None:
-    series = made.FakeSeries(made.info(policy="other"), np.arange(9), np.arange(9, dtype=np.int32))
+    series = made.sampled(np.arange(9, dtype=np.int32), policy="other")
     words = joined(summary(made.run([made.step(0, [series])])))
     assert "1 timer idle, SCHED_OTHER" in words
 
@@ -171,9 +169,7 @@ def test_an_old_terminal() -> None:
 
 def test_hostile_names() -> None:
     evil = "\x1b]0;owned\x07\x1b[2J[red]x[/red]\n\u202egpj"
-    series = made.FakeSeries(
-        made.info(name=evil, labels={evil: evil}), np.arange(30), np.arange(30, dtype=np.int32)
-    )
+    series = made.sampled(np.arange(30, dtype=np.int32), name=evil, labels={evil: evil})
     step = made.step(
         0,
         [series],
@@ -264,7 +260,7 @@ def test_labels_are_whole_where_there_is_no_room_for_columns(
 
 
 def test_the_answers_of_runs_of_one_target_have_numbers() -> None:
-    series = made.FakeSeries(made.info(), np.arange(100), np.arange(100, dtype=np.int32))
+    series = made.sampled(np.arange(100, dtype=np.int32))
     runs = [made.run([made.step(0, [series])], target=name) for name in ("ssh://a", "b", "ssh://a")]
     text = terminal.text(model.build(runs), 80)  # type: ignore[arg-type]
     heads = [line.partition(": No budget")[0] for line in text.splitlines() if ": No bud" in line]

@@ -112,9 +112,7 @@ def test_the_last_loop_ends_within_the_bins() -> None:
 def test_interrupts_have_pictures_over_time() -> None:
     random = np.random.default_rng(7)
     series = [
-        made.FakeSeries(
-            made.info(place, name=name), np.arange(2_000), random.integers(300, 900, 2_000)
-        )
+        made.sampled(random.integers(300, 900, 2_000), place, name=name)
         for place, name in enumerate(("handler", "acknowledged"))
     ]
     step = made.step(0, series, "irq-latency")

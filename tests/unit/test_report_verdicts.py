@@ -352,9 +352,7 @@ def test_episodes_are_those_of_plain_arithmetic(
 def test_many_late_periods_in_a_row_may_be_one_event(late: Sequence[int], result: str) -> None:
     values = np.full(15_000, 5 * US, np.int32)
     values[list(late)] = MS
-    series = made.FakeSeries(
-        made.info(interval_ns=10 * MS), np.arange(15_000), values, chunk_rows=1000
-    )
+    series = made.sampled(values, interval_ns=10 * MS, chunk_rows=1000)
     found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1000.0))
     assert found["result"] == result
 
@@ -367,9 +365,7 @@ def test_stalls_within_the_requirement_do_not_fail() -> None:
     values = np.full(number, 5 * US, np.int32)
     for start in (70_000, 250_000):
         values[start : start + 50] = 1 * MS
-    series = made.FakeSeries(
-        made.info(interval_ns=interval), np.arange(number), values, chunk_rows=10_000
-    )
+    series = made.sampled(values, interval_ns=interval, chunk_rows=10_000)
     found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
     assert found["result"] == "pass"
     assert "in 2 episodes (100 of" in found["evidence"]
@@ -430,9 +426,7 @@ def test_a_lost_sample_that_exceeded_is_an_episode_for_a_pass_alone() -> None:
     """Its place among the others is not known."""
     values = np.full(36_000, 5 * US, np.int32)
     values[100] = MS
-    series = made.FakeSeries(
-        made.info(interval_ns=S), np.arange(36_000), values, lost=((101, 1, MS), (900, 1, MS))
-    )
+    series = made.sampled(values, interval_ns=S, lost=((101, 1, MS), (900, 1, MS)))
     found = judged(made.step(0, [series], budget_ns=150 * US, rate_per_hour=1.0))
     assert "in 1 to 3 episodes (3 of" in found["evidence"]
 
@@ -502,7 +496,7 @@ def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
 
 
 def test_a_number_of_samples_does_not_end_a_longer_step() -> None:
-    series = made.FakeSeries(made.info(), np.arange(10_000), np.full(10_000, 5 * US, np.int32))
+    series = made.sampled(np.full(10_000, 5 * US, np.int32))
     found = {}
     for asked in ("10000", None):
         limits = {"for": stream.Parameter(None, "0"), "samples": stream.Parameter(asked, "10000")}

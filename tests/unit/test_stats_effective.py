@@ -238,7 +238,7 @@ def test_the_bound_holds_where_large_values_come_in_groups(burst: int) -> None:
 def test_the_report_says_that_large_values_come_in_groups() -> None:
     random = np.random.default_rng(2)
     values = np.repeat(random.integers(1000, 90_000, 3000), 10).astype(np.int32)
-    step = made.step(0, [made.FakeSeries(made.info(), np.arange(30_000), values)])
+    step = made.step(0, [made.sampled(values)])
     run = made.run([step])
     for one in (
         model.build([run])["runs"][0]["series"][0],  # type: ignore[list-item]

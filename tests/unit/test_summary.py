@@ -128,10 +128,11 @@ def test_a_picture_of_gaps_shows_the_cause_of_the_longest(gaps: dict[str, str], 
     steps = []
     for step, top in enumerate((1000, 9000)):
         series = [
-            made.FakeSeries(
-                made.info(number, name=cause, interval_ns=0),
-                np.arange(300, dtype=np.int64),
+            made.sampled(
                 np.full(300, value, np.int32),
+                number,
+                name=cause,
+                interval_ns=0,
                 due=np.arange(300, dtype=np.int64) * made.MS,
             )
             for number, (cause, value) in enumerate({"hardware": 2000, "irq": top}.items())
@@ -189,7 +190,7 @@ def test_tables_of_several_runs_count_lost_samples_and_repeat_no_head() -> None:
 )
 def test_the_length_of_the_samples_is_said_if_the_run_was_longer(length: float, text: str) -> None:
     values = np.arange(3000, dtype=np.int32) + 900
-    run = made.run([made.step(0, [made.FakeSeries(made.info(), np.arange(3000), values)])])
+    run = made.run([made.step(0, [made.sampled(values)])])
     run.document["duration_s"] = length
     parts = plain(of(run).subtitle).split("; ")
     assert text in parts
@@ -219,7 +220,7 @@ def side_by_side(*tops: int) -> Document:
         for at, load in enumerate(("idle", "sched")):
             values = np.full(20_000, 4000, np.int32)
             values[::50] = top * 1000 * (at + 1)
-            series = made.FakeSeries(made.info(), np.arange(20_000, dtype=np.int64), values)
+            series = made.sampled(values)
             steps.append(made.step(at, [series], load=load))
         identity = {"id": f"0192f0c4-6d1e-7aaa-8000-00000000000{number}", "boot_id": str(number)}
         runs.append(made.run(steps, target=f"ssh://board{number}", **identity))

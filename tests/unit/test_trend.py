@@ -178,7 +178,7 @@ def test_a_change_among_ties_has_the_direction_of_the_other_values() -> None:
     later = np.random.default_rng(0).permutation([5000] * 52 + [9000] * 48)
     runs = []
     for at, value in enumerate([5000] * 100 + later.tolist()):
-        series = made.FakeSeries(made.info(), np.arange(100), np.full(100, value, np.int64))
+        series = made.sampled(np.full(100, value, np.int64))
         started = f"2026-11-{at // 24 + 1:02}T{at % 24:02}:00:00Z"
         number = f"0192f0c4-6d1e-7aaa-8000-{at:012}"
         runs.append(made.run([made.step(0, [series])], id=number, started=started))
@@ -194,7 +194,7 @@ def _constant(levels: Sequence[int], hz: int = 10**9, coarse: bool = False) -> d
     CPU's counter. ``coarse``: only histograms are kept."""
     runs = []
     for at, level in enumerate(np.repeat(levels, 30).tolist()):
-        series = made.FakeSeries(made.info(), np.arange(100), np.full(100, level, np.int64))
+        series = made.sampled(np.full(100, level, np.int64))
         if coarse:
             series.info = replace(series.info, histogram_only=True)
             buckets = np.array([[stats.bucket_of(level), 100]])
@@ -554,7 +554,7 @@ def test_the_newest_runs_are_judged(
 
 def test_kept_figures_are_those_of_the_run() -> None:
     """Percentiles of several series, and of events without an answer; other bytes are refused."""
-    series = made.FakeSeries(made.info(0), np.arange(40), np.arange(40) * 1000 - 5000)
+    series = made.sampled(np.arange(40) * 1000 - 5000, 0)
     run = made.run([made.step(0, [series])])
     found = model.analyse(cast(Any, [run]), pictures=False)
     (key,) = found.places[0]

@@ -310,7 +310,7 @@ def test_the_buckets_of_a_histogram_are_resolution(histogram: bool, blur: float)
     values = np.random.default_rng(1).integers(1000, 500_000, 2000).astype(np.int32)
     runs = []
     for number in range(2):
-        one = made.FakeSeries(made.info(), np.arange(2000, dtype=np.int64), values)
+        one = made.sampled(values)
         if histogram and number:
             as_histogram(one, values)
         runs.append(made.run([made.step(0, [one])], id=str(number)))
