@@ -1269,6 +1269,48 @@ def test_a_run_without_an_answer_is_not_one_without_samples() -> None:
     assert "no samples" not in answer_of(document).title
 
 
+def _unanswered(gone: int, place: int = 0, **more: Any) -> made.FakeStep:
+    """A step of a log host in which the first of 100 events have no answer."""
+    index = np.arange(gone, 100)
+    info = made.info(name="response", labels={"line": "net"})
+    values = np.full(len(index), 5000, np.int32)
+    gaps = ((-1, gone),) if gone else ()
+    series = made.FakeSeries(info, index, values, gaps=gaps)
+    remedy = "check --line and the wiring"
+    test = stream.Verdict(0, "every-event-answered", "fail" if gone else "pass", "", remedy)
+    return made.step(place, [series], "log-host", verdicts=[test], **more)
+
+
+@pytest.mark.parametrize("budget_ns", [None, 150_000])
+def test_a_log_host_without_any_answer_was_not_measured_properly(budget_ns: int | None) -> None:
+    """The system was called unfit or too late, with advice on kernels, where nothing answers."""
+
+    def of(*steps: made.FakeStep, **more: Any) -> Any:
+        return answer_of(built(made.run(list(steps), **more)))
+
+    silent = of(_unanswered(100, budget_ns=budget_ns))
+    assert silent.state is State.UNMEASURED
+    assert silent.title.endswith(": no event was answered")
+    assert "100 of 100 events were not answered" in text(silent.worst)
+    assert [action.text for action in silent.actions] == ["Check --line and the wiring"]
+    assert not silent.cycles and not silent.cause and not silent.sure_command
+    assert "is enough" not in text(silent.sure)
+    # A few answers say that the other side is there, even under another load.
+    assert of(_unanswered(99, budget_ns=budget_ns)).state is State.UNFIT
+    both = _unanswered(0, budget_ns=budget_ns), _unanswered(100, 1, load="sched")
+    assert of(*both).state is State.UNFIT
+    # So do answers that came late, or may belong to other events.
+    for name in ("late", "ambiguous"):
+        one = _unanswered(100, budget_ns=budget_ns)
+        one.tables = [stream.Table(0, "answers", (stream.Column(name, "count"),), ((3,),))]
+        assert of(one).state is State.UNFIT
+    # Another measurement that failed decides.
+    timer = made.step(1, [latency(300)], budget_ns=150_000)
+    assert of(_unanswered(100, budget_ns=budget_ns), timer).state is State.UNFIT
+    timer = made.step(1, [latency(50)], budget_ns=150_000)
+    assert of(_unanswered(100, budget_ns=budget_ns), timer).state is State.UNMEASURED
+
+
 @pytest.mark.parametrize("budget_ns", [None, 150_000])
 @pytest.mark.parametrize("state", ["complete", "interrupted"])
 def test_a_run_without_samples_measured_nothing(state: str, budget_ns: int | None) -> None:

@@ -57,7 +57,7 @@ def actions_of(
     again = [*_again(data, longer)]
     last = late and not is_evaluation(run)  # more samples do not make a late system fit
     yield from [] if last else again
-    if data.failed:
+    if data.failed or (state is State.UNMEASURED and data.unanswered):
         yield from _broken(data)
         return
     found = sorted(

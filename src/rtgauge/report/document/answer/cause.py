@@ -60,6 +60,8 @@ def cause_of(data: Data) -> tuple[Line, str]:
     command that finds more."""
     if data.printed is not None:  # no series has this maximum
         return (), ""
+    if data.top is not None and data.top["step"] in data.unanswered:
+        return (), ""  # the other side, or the way to it
     if data.top is not None and (found := _explained(data.run, data.top)):
         known, cause = found
         for who, text in _unseen(data):  # a trace shows none of them

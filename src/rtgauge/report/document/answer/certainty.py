@@ -170,7 +170,8 @@ def certainty_of(data: Data) -> tuple[Line, str]:
     period = numbers.duration(bound["period_s"])
     text += f" Anything rarer than once in {period} may have been missed."
     needed = duration_needed_s(DEFAULT_RATE_PER_HOUR, bound["confidence"])
-    if bound["duration_s"] >= needed or not data.proper:  # no length mends the latter
+    # No length mends the last two.
+    if bound["duration_s"] >= needed or not data.proper or one["step"] in data.unanswered:
         return line(text), ""
     what, without = f"{things} above the maximum", ""
     if one["unanswered"]:
@@ -214,7 +215,8 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
         text = f"{capital(series_labels(series)[same.index(verdict)])}{under}: {text}"
     elif under:
         text = f"{capital(under.removeprefix(', '))}: {text}"
-    if verdict["result"] == "fail" and not verdict["rate_per_hour"] and one in data.proper:
+    proves = one in data.proper and one["step"] not in data.unanswered
+    if verdict["result"] == "fail" and not verdict["rate_per_hour"] and proves:
         certain = "" if _of_the_host(data, step) else "That is certain for this run: one"
         text += f" {certain or 'One'} exceedance is enough."
     if data.due and not data.real:

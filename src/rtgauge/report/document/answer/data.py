@@ -107,6 +107,23 @@ class Data:
         ]
 
     @functools.cached_property
+    def unanswered(self) -> set[int]:
+        """The steps without any answer to an event, of measurements without one in any step. The
+        answers that a log host lost, or that came late or in doubt, are answers, too."""
+        answered = {
+            one["measurement"]
+            for one in self.due
+            if one["count"] or one["lost"] or not one["unanswered"]
+        }
+        answered |= {
+            self.steps[table["step"]]["measurement"]
+            for table in self.run["tables"]
+            if table["name"] == "answers"
+            and any(row.get("ambiguous") or row.get("late") for row in integers(table))
+        }
+        return {one["step"] for one in self.due if one["measurement"] not in answered}
+
+    @functools.cached_property
     def real(self) -> list[Any]:
         """Those with real-time priority."""
         ordinary = {
@@ -201,8 +218,12 @@ class Data:
     @functools.cached_property
     def cycles(self) -> tuple[Cycle, ...]:
         """What the data support without a budget. Samples of a step that failed were not measured
-        under its load, so they support nothing."""
-        sound = [one for one in self.proper if self.step(one)["state"] != "failed"]
+        under its load, so they support nothing. Neither do events without any answer."""
+        sound = [
+            one
+            for one in self.proper
+            if self.step(one)["state"] != "failed" and one["step"] not in self.unanswered
+        ]
         if not sound or any(step["budget"] for step in self.measured):
             return ()
         names = {self.step(one)["load"]["name"] for one in sound}

@@ -49,6 +49,8 @@ def _unmeasured(data: Data) -> _Found | None:
         why += "" if any(step["budget"] for step in steps) else " (and no budget given)"
     elif (data.real and not data.proper) or (data.verdicts and not undisturbed(data)):
         why = "an injection disturbed the run on purpose"
+    elif data.unanswered and not _failed(data):
+        why = "no event was answered"
     elif lost * 2 > len(steps) and not _failed(data):
         why = f"{lost} of {len(steps)} steps were skipped"
     else:
@@ -62,8 +64,8 @@ def _unmeasured(data: Data) -> _Found | None:
 
 def _failed(data: Data) -> bool:
     """Whether what was measured properly suffices to tell that the system is not fit."""
-    fails = any(verdict["result"] == "fail" for verdict in undisturbed(data))
-    return fails or bool(data.failed_tests)
+    fails = [one for one in undisturbed(data) if one["result"] == "fail"]
+    return any(one["step"] not in data.unanswered for one in [*fails, *data.failed_tests])
 
 
 def _coarse_clock(run: Model) -> str:
