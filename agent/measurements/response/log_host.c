@@ -26,7 +26,7 @@
 /* More edges than that in one interval are a storm: the rest of it is not listened to. */
 #define LOG_HOST_STORM 1000
 #define LOG_HOST_SILENT \
-	"check the wiring of both lines, and run the response measurement on the target"
+	"check --line and the wiring, and run the response measurement on the other machine"
 
 static const struct option_info log_host_options[] = {
 	{ "for", OPTION_DURATION, "0", 0, 0, NULL, "duration; 0: until all samples are taken" },
