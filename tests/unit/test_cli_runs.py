@@ -21,6 +21,7 @@ from rtgauge.cli.main import COMMANDS, _has_store, cli
 from rtgauge.cli.words import named_store
 from rtgauge.errors import TargetError
 from rtgauge.report.document import answer
+from rtgauge.report.document.answer import State
 from rtgauge.report.results.again import _WITHOUT_STORE, remedy_with_store, with_store
 from rtgauge.store import RunRow, Store, numbers
 from rtgauge.store.folder import StreamFile
@@ -576,6 +577,14 @@ def test_the_last_store_on_the_command_line_counts() -> None:
         ("runs", ""),
     ):
         assert named_store(words.split()) == store
+
+
+def test_failed_lists_what_is_red() -> None:
+    """It left out *too late*."""
+    red = {verdict for verdict, color in store_list._COLORS.items() if color == "red"}
+    verdicts = {*store_list._COLORS, *map(str, State)}
+    failed = {verdict for verdict in verdicts if brief.Brief(verdict, "", "").failed}
+    assert failed == red - {"unreadable"} and "too late" in failed
 
 
 def test_the_list_fits_whatever_occurs_together(

@@ -43,8 +43,8 @@ class Brief:
 
     @property
     def failed(self) -> bool:
-        """Whether the run failed, or shows that the system is not fit."""
-        return self.verdict in ("failed", "not fit")
+        """Whether the run failed, or shows that the system is not fit or too late."""
+        return self.verdict in ("failed", "not fit", "too late")
 
 
 def brief_of(store: Store, row: RunRow, begins: Callable[[], None] = lambda: None) -> Brief:

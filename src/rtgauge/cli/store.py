@@ -74,7 +74,9 @@ _COLORS = {
     metavar="WHEN",
     help="Only runs since a date in UTC (2026-11-20), or within a time before now (12h, 7d).",
 )
-@click.option("--failed", is_flag=True, help="Only runs that failed or show an unfit system.")
+@click.option(
+    "--failed", is_flag=True, help="Only runs that failed, or whose system is not fit or too late."
+)
 @click.option(
     "-n",
     "--limit",
