@@ -495,6 +495,14 @@ def test_a_series_that_gets_a_part_of_the_samples_asks_for_more() -> None:
     assert (enough["result"], enough["needed_samples"], enough["needed_s"]) == ("pass", None, None)
 
 
+def test_lost_samples_are_part_of_those_that_a_series_got() -> None:
+    """The samples asked for were scaled as if a series with a loss got a part of them only."""
+    series = operations(1000)
+    series.untold_losses = 1000
+    found = judged(sem(series, budget_ns=10 * US))
+    assert (found["result"], found["needed_samples"]) == ("inconclusive", 2995)
+
+
 def test_a_number_of_samples_does_not_end_a_longer_step() -> None:
     series = made.sampled(np.full(10_000, 5 * US, np.int32))
     found = {}

@@ -240,10 +240,37 @@ def test_an_operation_is_judged_without_time() -> None:
     short = verdict(150_000, 0, 300, None)
     assert short.needed_samples == enough and "--samples 2995" in short.remedy
     assert "1 in 1" in verdict(150_000, 0, enough, None).evidence
+    assert short.again_samples == enough and "lost" not in short.remedy
     lost = verdict(150_000, 0, enough, None, unknown=1)
     assert lost.result == "inconclusive" and lost.needed_samples == samples_needed(
         DEFAULT_PROBABILITY, exceedances=1
     )
+
+
+def test_a_new_run_of_operations_need_not_lose_samples_again() -> None:
+    """After a loss of 1000 samples, a million were asked for."""
+    lost = verdict(150_000, 0, 2000, None, unknown=1000)
+    assert lost.result == "inconclusive" and lost.needed_samples is not None
+    assert lost.needed_samples > 10**6 and lost.again_samples == 2995
+    wanted = "measure at least 2 995 samples without lost samples (--samples 2995)"
+    assert plain(lost.remedy) == wanted
+    # In a new run, as many events have no answer, and as many samples are in the same bucket.
+    for rate, unanswered in ((None, 3), (1.0, 3), (1.0, 0)):
+        found = verdict(
+            150_000,
+            0,
+            2000,
+            None,
+            unknown=3,
+            unanswered=unanswered,
+            unsure=3 - unanswered,
+            rate_per_hour=rate,
+        )
+        assert found.again_samples == found.needed_samples
+        assert found.again_samples == samples_needed(DEFAULT_PROBABILITY, exceedances=3)
+        assert "lost" not in found.remedy and f"--samples {found.again_samples})" in found.remedy
+    groups = verdict(150_000, 0, 3000, None, unknown=9, effective=1000)
+    assert groups.again_samples == 3 * 2995
 
 
 def test_operations_in_groups_are_worth_fewer() -> None:

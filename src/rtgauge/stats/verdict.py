@@ -75,7 +75,11 @@ class BudgetVerdict:
     """Length of a new run for a pass, with as many episodes and without lost samples.
     None if it is decided, or if none helps."""
     needed_samples: int | None = None
-    """The number of samples that would decide without a time grid. None if it is decided."""
+    """The number of samples that would decide without a time grid, with as many of unknown value.
+    None if it is decided."""
+    again_samples: int | None = None
+    """The number of samples of a new run that would decide, without lost ones. None if it is
+    decided."""
     doubt: str = ""
     """Why an inconclusive result stays so however long the run is, in a few words."""
 
@@ -161,7 +165,7 @@ class _Seen:
             seen += f", {numbers.count(self.unknown)} more of unknown value"
         return seen
 
-    def judged(
+    def judged(  # noqa: PLR0913
         self,
         result: Result,
         evidence: str,
@@ -171,6 +175,7 @@ class _Seen:
         needed_s: float | None,
         again_s: float | None = None,
         needed_samples: int | None = None,
+        again_samples: int | None = None,
         doubt: str = "",
     ) -> BudgetVerdict:
         return BudgetVerdict(
@@ -187,6 +192,7 @@ class _Seen:
             needed_s=needed_s,
             again_s=again_s,
             needed_samples=needed_samples,
+            again_samples=again_samples,
             doubt=doubt,
         )
 
@@ -339,19 +345,28 @@ def _over_time(seen: _Seen, duration_s: float, rate_per_hour: float | None) -> B
     )
 
 
+def _decisive(seen: _Seen, exceedances: int) -> int:
+    """The number of samples that decide with so many exceedances, in groups like those seen."""
+    needed = samples_needed(DEFAULT_PROBABILITY, seen.confidence, exceedances)
+    return max(needed, -(-needed * seen.count // seen.effective)) if seen.effective else needed
+
+
 def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
     """The verdict on a series without a time grid."""
     suspected = seen.exceedances + seen.unknown
     bound = exceedance_bound(seen.effective + seen.unknown, seen.confidence, suspected)
     sure = f"with {numbers.percent(seen.confidence, 6)} confidence"
-    decisive = samples_needed(DEFAULT_PROBABILITY, seen.confidence, suspected)
-    if seen.effective:
-        decisive = max(decisive, -(-decisive * seen.count // seen.effective))
+    decisive = _decisive(seen, suspected)
+    clean = _decisive(seen, seen.unanswered + seen.unsure)
+    more = f"at least {numbers.count(clean)} samples"
+    more += " without lost samples" if clean < decisive else ""
+    more += f" (--samples {clean})"
     claimed = f"1 in {numbers.count(round(1 / DEFAULT_PROBABILITY))}"
     text = seen.text(False)
     if seen.effective < seen.count:
         text += f" (in groups, equivalent to {numbers.count(seen.effective)} independent ones)"
     needed: int | None = None
+    again: int | None = None
     doubt = ""
     result: Result
     if rate_per_hour is not None:
@@ -360,15 +375,16 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         evidence = f"{text}; a rate per hour cannot be judged: the samples are not on a time grid"
         remedy = "omit --rate to judge the budget per operation"
         if not seen.exceedances and bound > DEFAULT_PROBABILITY:
-            needed = decisive
-            remedy += f", with at least {numbers.count(needed)} samples (--samples {needed})"
+            needed, again = decisive, clean
+            remedy += f", with {more}"
     elif seen.exceedances:
         result = "fail"
         evidence = f"{text}; allowed: never"
         remedy = f"look at the samples above {seen.budget} to find the cause"
         remedy = remedy if seen.exact else _with_samples(seen.budget)
     elif seen.count == 0:
-        result, needed = "inconclusive", samples_needed(DEFAULT_PROBABILITY, seen.confidence)
+        result = "inconclusive"
+        needed = again = samples_needed(DEFAULT_PROBABILITY, seen.confidence)
         evidence, remedy = _NOTHING
         doubt = _NO_SAMPLES
     elif bound <= DEFAULT_PROBABILITY:
@@ -381,8 +397,8 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         if seen.unsure:
             doubt, remedy = _IN_BUCKET
         else:
-            needed = decisive
-            remedy = f"measure at least {numbers.count(needed)} samples (--samples {needed})"
+            needed, again = decisive, clean
+            remedy = f"measure {more}"
     return seen.judged(
         result,
         evidence,
@@ -390,5 +406,6 @@ def _per_operation(seen: _Seen, rate_per_hour: float | None) -> BudgetVerdict:
         bound=None,
         needed_s=None,
         needed_samples=needed,
+        again_samples=again,
         doubt=doubt,
     )

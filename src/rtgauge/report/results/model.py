@@ -986,11 +986,11 @@ def _budget_verdict(step: StoredStep, held: Held) -> Document:
     # Neither limit must end the step before the other one.
     if "samples" in limit and limit["samples"].asked not in (None, "", "0"):
         remedy = remedy.replace("(--for ", "(--samples 0 --for ")
-    if judged.needed_samples is not None:
-        samples = _more_samples(step, judged.count, judged.needed_samples)
+    if judged.again_samples is not None:
+        samples = _more_samples(step, judged.count + held.unknown, judged.again_samples)
         endless = "for" not in limit or limit["for"].effective in ("", "0")
         words = f"--samples {samples}" + ("" if endless else " --for 0")
-        remedy = remedy.replace(f"--samples {judged.needed_samples}", words)
+        remedy = remedy.replace(f"--samples {judged.again_samples}", words)
     said = verdict_on(held, judged, remedy)
     why = held.doubts[-1][0] if held.doubts else judged.doubt
     longer = said["result"] == "inconclusive" and not why
