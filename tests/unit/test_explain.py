@@ -42,6 +42,7 @@ from rtgauge.report.results.gather import medians
 from rtgauge.store import StoredRun
 from rtgauge.store.samples import IMPORTED
 from rtgauge.target.lab import LabTarget
+from rtgauge.text import GAP
 
 
 @pytest.fixture
@@ -86,9 +87,11 @@ def test_a_replay_repeats_the_orders_and_asks_for_the_windows(
     orders = [["run", "/agent", "environment"], *document["orders"]]
     wanted = select(stored, sample=("user", 1))
     with Recording(tmp_path, Path("plugin.so")) as recording:
-        replay = _Replay(stored, wanted, tmp_path, recording)
+        told: list[str] = []
+        replay = _Replay(stored, wanted, tmp_path, recording, told.append)
         board = Board(recording, stream_of(stored.id))
         replay.carry_out(board, orders)  # type: ignore[arg-type]
+        assert told == [f"replaying timer (1{GAP}min in the run), step 1 of 1 …"]
         assert board.orders == [words[1:] for words in orders]
         # the clock is 40 ns ahead of the recorder's time
         assert replay.line().time(wanted[0].due_ns) == wanted[0].due_ns - 40
@@ -360,7 +363,7 @@ def test_samples_that_do_not_begin_when_they_are_due_are_placed(
     )
     asked: list[int] = []
 
-    def fake(run: StoredRun, samples: Sequence[Sample], say: object) -> Any:
+    def fake(run: StoredRun, samples: Sequence[Sample], *_: object) -> Any:
         asked.append(len(samples))
         return contextlib.nullcontext(guest)
 

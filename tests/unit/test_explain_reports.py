@@ -4,6 +4,7 @@
 import errno
 import json
 import types
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from rtgauge.causes.advice import advised
 from rtgauge.causes.blame import main_segment, reason
 from rtgauge.causes.explain import Explained, keep
 from rtgauge.causes.remedies import REMEDIES, System, remedies
+from rtgauge.errors import TargetError
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.document.answer.cause import _likely, hint_of
 from rtgauge.report.document.answer.data import Data
@@ -423,6 +425,29 @@ def test_the_worst_sample_of_each_series_is_printed(
     titles = [text for text in done.out.splitlines() if "user context, sample" in text]
     assert [text.split(",")[0] for text in titles] == ["timer series 2", "timer series 0"]
     assert len(two) == 4
+
+
+def test_a_replay_shows_its_progress_on_a_terminal(
+    stored: StoredRun, tmp_path: Path, rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was silent for a minute."""
+
+    def replay(*given: Any, tell: Callable[[str], None], **_: Any) -> Explained:
+        tell("replaying timer …")
+        given[2]("a message")
+        tell("comparing …")
+        raise TargetError("the board hangs", "")
+
+    monkeypatch.setattr("rtgauge.cli.explain.find_run", lambda *_: stored)
+    monkeypatch.setattr("rtgauge.causes.explain.explain", replay)
+    words = ("explain", "last", "--store", str(tmp_path / "store"))
+    silent = rtgauge(*words).err
+    assert "a message" in silent and "timer …" not in silent and "\r" not in silent
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    cleared = "\r\x1b[K"
+    shown = f"{cleared}replaying timer …{cleared}a message\n{cleared}comparing …{cleared}rtgauge:"
+    assert shown in rtgauge(*words).err
 
 
 def test_series_of_one_name_are_told_apart_and_those_left_out_are_named(

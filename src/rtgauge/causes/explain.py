@@ -234,18 +234,25 @@ def _nothing(
 
 
 def explain(
-    run: StoredRun, samples: Sequence[Sample], say: Callable[[str], None], *, medians: Medians
+    run: StoredRun,
+    samples: Sequence[Sample],
+    say: Callable[[str], None],
+    *,
+    medians: Medians,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Explained:
-    """The causes of these samples. Raises TargetError, StoreError, UsageError."""
+    """The causes of these samples. ``tell`` receives the progress. Raises TargetError, StoreError,
+    UsageError."""
     usual = medians(run, {(one.step, one.series) for one in samples})
     seconds = 0.0
     if any(one.how == LOOP for one in samples):
         say("a first replay finds when the operations began …")
-        with replayed(run, (), say) as guest:
+        with replayed(run, (), say, tell) as guest:
             samples = [_operation(one, run, guest) for one in samples]
             seconds = guest.seconds
     placed = [one for one in samples if one.how != LOOP or one.at is not None]
-    with replayed(run, placed, say) as guest:
+    with replayed(run, placed, say, tell) as guest:
+        tell("finding the causes …")
         cuts = dict(_cuts(placed, guest))
         seconds += guest.seconds
         systems = {number: system_of(run, number) for number in {one.step for one in samples}}

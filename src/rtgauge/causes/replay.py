@@ -30,6 +30,7 @@ from rtgauge.lab.names import names
 from rtgauge.lab.recorder import Piece, Recording, plugin, require_plugins
 from rtgauge.store import StoredRun, StoredSeries, StoredStep
 from rtgauge.target.lab import LabTarget
+from rtgauge.text import duration
 
 __all__ = [
     "LATE_NS",
@@ -232,10 +233,13 @@ def carried_out(run: StoredRun) -> Sequence[StoredStep]:
 
 @contextlib.contextmanager
 def replayed(
-    run: StoredRun, wanted: Sequence[Sample], say: Callable[[str], None]
+    run: StoredRun,
+    wanted: Sequence[Sample],
+    say: Callable[[str], None],
+    tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Guest]:
     """Boot the run's image again, give the same orders, and record the windows of these samples.
-    The records are there as long as the context.
+    The records are there as long as the context. ``tell`` receives the progress.
 
     Raises TargetError if something of it is gone or changed, StoreError if a sample differs.
     """
@@ -248,12 +252,15 @@ def replayed(
     with working_folder("rtgauge-explain", Path(tempfile.gettempdir())) as name:
         folder = Path(name)
         with Recording(folder, built) as recording:
-            replay = _Replay(run, wanted, folder, recording)
+            replay = _Replay(run, wanted, folder, recording, tell)
             machine = Machine(replace(setup, plugin=recording.plugin))
             try:
+                tell(f"booting {run.document['target']} …")
                 _start(machine, recording)
                 replay.carry_out(machine, run.document["orders"])
+                tell("comparing the samples with those of the run …")
                 samples = replay.compare()
+                tell("reading the names of the kernel's functions …")
                 symbols, types = names(machine, facts, say)
             finally:
                 machine.close()
@@ -295,13 +302,19 @@ class _Replay:
     """A replay in progress."""
 
     def __init__(
-        self, run: StoredRun, wanted: Sequence[Sample], folder: Path, recording: Recording
+        self,
+        run: StoredRun,
+        wanted: Sequence[Sample],
+        folder: Path,
+        recording: Recording,
+        tell: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._run = run
         self._catalogue = run.document.get("catalogue")
         self._wanted = wanted
         self._folder = folder
         self._recording = recording
+        self._tell = tell
         self._limit_s = SLOWER * _lasted_s(run.document) + SPARE_S
         self._readings: list[tuple[int, int]] = []  # (the recorder's time, the guest's clock)
         self._anchors: list[Int64s] = []
@@ -318,11 +331,22 @@ class _Replay:
             step = self._step(words[1:])
             if step >= 0:
                 self._recording.ask(self._windows(step))
+                self._tell(self._progress(step))
             machine.begin(words[1:])
             answer = machine.ended(self._limit_s)
             self._readings += self._read_around(answer)
             output = [answer.data]
         self._keep(step, output)
+
+    def _progress(self, number: int) -> str:
+        """Which step is replayed, and how long it took in the run."""
+        steps = {one.number: one.document for one in carried_out(self._run)}
+        if number not in steps:
+            return ""
+        lasted = steps[number].get("duration_s")
+        took = f" ({duration(lasted)} in the run)" if isinstance(lasted, int | float) else ""
+        place = f"step {[*steps].index(number) + 1} of {len(steps)}"
+        return f"replaying {steps[number].get('measurement')}{took}, {place} …"
 
     def _end(self, orders: Sequence[Sequence[str]]) -> int:
         """The number of orders up to the last step that left samples. A step that was interrupted

@@ -13,7 +13,7 @@ import click
 
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, named_store, open_store, store_option
-from rtgauge.cli.output import encodable, print_json, say, unread
+from rtgauge.cli.output import encodable, passing, print_json, say, unread
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
 from rtgauge.text import count, plural
@@ -99,7 +99,10 @@ def explain(
         if explained is None:
             samples = select(found, worst=number, above_ns=above_ns, sample=place_of, say=say)
             say(f"replaying run {found.id[:13]} (samples to explain: {len(samples)}) …")
-            explained = explain_(found, samples, say, medians=medians)
+            try:
+                explained = explain_(found, samples, _say, medians=medians, tell=passing)
+            finally:
+                passing("")
             new = explained.causes
         brief = worst is None and above is None and sample is None
         with unread():
@@ -115,6 +118,12 @@ def explain(
         if new:  # at the end: a store without room does not cost the result
             keep(found, new)
     return ExitCode.DONE
+
+
+def _say(text: str) -> None:
+    """A message in place of the progress."""
+    passing("")
+    say(text)
 
 
 def _run_or_label(store: Store, name: str) -> StoredRun:

@@ -86,7 +86,7 @@ def passing(text: str) -> None:
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         return
     try:
-        sys.stderr.write(f"\r\x1b[K{encodable(text, sys.stderr)}")
+        sys.stderr.write(f"\r\x1b[K{encodable(printable(text), sys.stderr)}")
         sys.stderr.flush()
     except OSError:
         discard(sys.stderr)
