@@ -99,6 +99,9 @@ def test_a_dry_run_and_the_evaluation_estimate_the_same(
     (time,) = re.findall(r"Time: +(about .*)", planned)
     assert said.splitlines()[0].endswith(f", {time}")
     assert "skipped  telescope" in planned
+    # Each reason is given once.
+    module = "the kernel module rtgauge is not loaded (build and load it: rtgauge module load)"
+    assert " ".join(planned.split()).count(module) == 1
 
 
 def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
@@ -111,7 +114,8 @@ def test_a_dry_run_of_a_plan_or_measurement(rtgauge: Run) -> None:
     assert (done.json()["format"], done.json()["targets"]) == ("rtgauge-plan", ["fake"])
     for word in ("response", "log-host"):
         done = rtgauge("run", word, "--target", "fake", "--for", "3s", "--dry-run")
-        assert f"skipped  {word}" in done.out
+        assert f"skipped  {word} --" in done.out
+        assert f"skipped  {word}: no line was given (use --line)" in done.out
     hosted = ("--line", "gpio:a:1:2", "--log-host", "fake", "--log-line", "gpio:a:3:4")
     done = rtgauge("run", "response", "--target", "fake", *hosted, "--dry-run")
     assert "?  response" in done.out and "endless" not in done.out

@@ -31,7 +31,7 @@ from rtgauge.plan import (
     read_plan,
     shipped_plans,
 )
-from rtgauge.text import plain
+from rtgauge.text import join, plain
 
 if TYPE_CHECKING:
     from rtgauge.target import Target
@@ -184,9 +184,28 @@ def describe_plan(
         program = f" (command: '{plain(step.load_command)}')" if step.load_command else ""
         wrapped(f"{kind}{describe_step(step)}{program}", len(head), head)
     if "?" in shown:
-        show(
-            f"  {'?'.rjust(widest)}  the options give no length: a few seconds are assumed for each"
-        )
+        guess = format_seconds(GUESS_NS / 1e9)
+        show(f"  {'?'.rjust(widest)}  the options give no length: {guess} are assumed for each")
+    for reason, names in _skipped(plan, catalogue, facts).items():
+        wrapped(f"{join(names)}: {reason}", 11, "  skipped  ")
+
+
+def _skipped(
+    plan: Plan, catalogue: Catalogue, facts: Sequence[Mapping[str, Any]]
+) -> dict[str, list[str]]:
+    """Why all targets will skip some measurements, with the remedies. ``facts``: in the order of
+    the plan's targets."""
+    from rtgauge.engine.environment import why_skipped
+
+    found: dict[str, list[str]] = {}
+    target = plan.targets[0] if plan.targets else ""
+    for step in plan.steps:
+        why = [why_skipped(step, catalogue, one, target) for one in facts]
+        if why and why[0] is not None and None not in why:
+            reason, remedy = why[0]
+            names = found.setdefault(f"{reason} ({remedy})", [])
+            names += [step.measurement] * (step.measurement not in names)
+    return found
 
 
 def _document(catalogue: Catalogue, name: str | None) -> dict[str, object]:

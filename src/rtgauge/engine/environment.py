@@ -28,6 +28,7 @@ __all__ = [
     "log_host_document",
     "read_facts",
     "require_cpus",
+    "why_skipped",
 ]
 
 
@@ -106,10 +107,41 @@ _NEEDS: Final = {"priorities": "agent.fifo", "module": "agent.module"}
 
 def is_skipped(step: PlannedStep, catalogue: Catalogue, facts: Mapping[str, Any]) -> bool:
     """Whether the agent will skip the step, as far as that is known beforehand."""
+    return why_skipped(step, catalogue, facts) is not None
+
+
+def why_skipped(
+    step: PlannedStep, catalogue: Catalogue, facts: Mapping[str, Any], target: str = ""
+) -> tuple[str, str] | None:
+    """Why the agent will skip the step, and the remedy, as far as that is known beforehand; None if
+    it will not."""
     if (step.answers or step.times) and not (step.parameters.get("line") or step.log_host):
-        return True
+        return "no line was given", "use --line"
     needs = catalogue.measurement(step.measurement).needs
-    return needs in _NEEDS and bool(Facts(facts).integer(_NEEDS[needs]))
+    lack = Facts(facts).integer(_NEEDS[needs]) if needs in _NEEDS else 0
+    if not lack:
+        return None
+    if needs == "module":
+        return _module_lacks(lack, target)
+    return "real-time priority is not permitted", "'rtgauge check' prints how to permit it"
+
+
+def _module_lacks(number: int, target: str) -> tuple[str, str]:
+    """Why the kernel module cannot be used, and the remedy. ``number``: the fact agent.module."""
+    found, remedy = _MODULE.get(
+        number,
+        (
+            f"the kernel module rtgauge cannot be used ({os.strerror(number % 4096)})",
+            "run as root"
+            if number in (errno.EACCES, errno.EPERM)
+            else f"load the module again: {_LOAD}",
+        ),
+    )
+    if remedy.endswith(_LOAD) and target.startswith("ssh:"):
+        remedy += f" --target {shlex.quote(target)}"
+    elif remedy.endswith(_LOAD) and target.startswith("lab:"):
+        remedy = NO_MODULE_REMEDY
+    return found, remedy
 
 
 def lacking(
@@ -139,19 +171,7 @@ def lacking(
             text += f", and {skipped} of {plural(len(steps), 'step')} will be skipped"
         yield text, remedy
     if module and (skipped := needs.count("module")):
-        found, remedy = _MODULE.get(
-            module,
-            (
-                f"the kernel module rtgauge cannot be used ({os.strerror(module % 4096)})",
-                "run as root"
-                if module in (errno.EACCES, errno.EPERM)
-                else f"load the module again: {_LOAD}",
-            ),
-        )
-        if remedy.endswith(_LOAD) and target.startswith("ssh:"):
-            remedy += f" --target {shlex.quote(target)}"
-        elif remedy.endswith(_LOAD) and target.startswith("lab:"):
-            remedy = NO_MODULE_REMEDY
+        found, remedy = _module_lacks(module, target)
         yield f"{found}. {skipped} of {plural(len(steps), 'step')} will be skipped", remedy
 
 
