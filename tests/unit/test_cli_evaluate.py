@@ -19,6 +19,7 @@ from rtgauge.engine.watch import Ended
 from rtgauge.errors import TargetError
 from rtgauge.plan import PlannedStep
 from rtgauge.target import fake
+from rtgauge.target.lab import LabTarget
 from test_cli import QUICK
 
 
@@ -141,6 +142,29 @@ def test_a_dry_run_refuses_what_the_run_refuses_at_once(
         words = (*command.split(), "--target", "fake", option, value)
         dry, run = rtgauge(*words, "--dry-run"), rtgauge(*words)
         assert dry.code == run.code == 2 and run.err.endswith(dry.err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("built", [False, True])
+def test_a_dry_run_builds_nothing_for_a_board_of_the_lab(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, built: bool
+) -> None:
+    """It built the programs of the board, and fetched a newer kernel, which took minutes."""
+    for name in ("rtgauge.target.lab.programs", "rtgauge.lab.image"):
+        monkeypatch.setattr(name, Mock(side_effect=AssertionError))
+    monkeypatch.setattr(LabTarget, "preview", lambda _: fake.FakeTarget("").describe())
+    monkeypatch.setattr("rtgauge.target.lab.present", lambda _: tmp_path if built else None)
+    board = ("--target", "lab:arm64-rt-6.1")
+    for words in (
+        ("lab", "run", "timer", "--newest", "--for", "1s"),
+        ("run", "timer", "--for", "1s"),
+        ("evaluate",),
+        ("tune", "timer", "--for", "1s", "--try", "preempt=full"),
+    ):
+        done = rtgauge(*words, *board, "--dry-run")
+        assert done.code == 0, done.err
+        said = "the run will first build the programs for arm64 (once, takes a few minutes)"
+        assert (said in done.err) is not built
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -44,6 +44,7 @@ __all__ = [
     "check_report",
     "execute_plan",
     "of_project",
+    "say_unbuilt",
     "show_results",
     "unused_names",
 ]
@@ -69,7 +70,8 @@ def check_report(path: Path) -> None:
 
 
 def check_dry(plan: Plan, targets: Sequence[Target]) -> None:
-    """Raise UsageError if the plan does not fit the targets. Boots no board of the lab."""
+    """Raise UsageError if the plan does not fit the targets, and say what will be built for them.
+    Boots no board of the lab."""
     from rtgauge.engine.environment import check_cpus
     from rtgauge.engine.study import settle
     from rtgauge.plan import check_texts
@@ -78,6 +80,16 @@ def check_dry(plan: Plan, targets: Sequence[Target]) -> None:
     settle(plan, targets)
     for target in targets:
         check_cpus(plan, target)
+    say_unbuilt(targets)
+
+
+def say_unbuilt(targets: Sequence[Target]) -> None:
+    """Say in a dry run what will be built for the targets."""
+    from rtgauge.target.base import Previewable
+
+    unbuilt = [one.unbuilt() for one in targets if isinstance(one, Previewable)]
+    for what in dict.fromkeys(filter(None, unbuilt)):
+        say(f"the run will first build {what} (once, takes a few minutes)")
 
 
 def of_project(plan: Plan) -> Plan:

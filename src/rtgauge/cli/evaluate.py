@@ -32,11 +32,11 @@ from rtgauge.cli.generated import (
     of_every_run,
     reconnect_s,
 )
-from rtgauge.cli.help import TableOption, command, wants_help
+from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import cover_of, find_id, open_store
 from rtgauge.cli.output import format_seconds, say
 from rtgauge.cli.project import project
-from rtgauge.cli.run import catalogue_of
+from rtgauge.cli.run import catalogue_of, only_shown
 from rtgauge.cli.selection import members
 from rtgauge.cli.values import runs, values
 from rtgauge.cli.words import named_agent, named_targets
@@ -99,7 +99,7 @@ def evaluate(ctx: click.Context, words: tuple[str, ...]) -> int:
             "evaluate each target by itself, then compare the runs: rtgauge compare",
         )
     with contextlib.closing(open_target(names[0], named_agent(words))) as target:
-        catalogue = catalogue_of(target, for_help=wants_help(words))
+        catalogue = catalogue_of(target, preview=only_shown(words))
         made = evaluate_command(catalogue, target)
         with made.make_context(ctx.command_path, [*words], default_map=made.defaults) as inner:
             code = made.invoke(inner)

@@ -353,7 +353,7 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
     The boards are those named with --target, those that the plan names, or lab:x86_64-rt. The
     options are those of 'rtgauge run'. --newest fetches newer kernels for the boards first.
     """
-    from rtgauge.cli.run import Task, carry_out_plan, run_words
+    from rtgauge.cli.run import Task, carry_out_plan, only_shown, run_words
     from rtgauge.cli.words import targets_of
 
     others = [name for name in targets_of(words, TARGET) if name.partition(":")[0] != "lab"]
@@ -365,8 +365,8 @@ def run_plan(ctx: click.Context, words: tuple[str, ...]) -> int:
         )
     if NEWEST in words:
         words = tuple(word for word in words if word != NEWEST)
-        boards = [name.partition(":")[2].partition(",")[0] for name in targets_of(words, TARGET)]
-        _renew(boards)
+        names = [] if only_shown(words) else targets_of(words, TARGET)
+        _renew([name.partition(":")[2].partition(",")[0] for name in names])
     return run_words(ctx, words, target=TARGET, task=Task(carry_out_plan, texts=_TEXTS))
 
 

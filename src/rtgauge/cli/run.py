@@ -75,6 +75,7 @@ __all__ = [
     "completed",
     "general_command",
     "log_host",
+    "only_shown",
     "run",
     "run_words",
 ]
@@ -167,7 +168,7 @@ def run_words(
         for name in dict.fromkeys(targets_of(words, target)):
             targets.append(open_target(name, named_agent(words)))
             stack.callback(targets[-1].close)
-        catalogue = catalogue_of(targets[0], for_help=wants_help(words))
+        catalogue = catalogue_of(targets[0], preview=only_shown(words))
         made, rest = command_for(
             words, catalogue, targets, ctx.command_path, named=named, task=task
         )
@@ -209,11 +210,16 @@ def command_for(
     return _plan_command(usage, file, catalogue, targets, task), rest
 
 
-def catalogue_of(target: Target, *, for_help: bool) -> Catalogue:
-    """What a target describes. For a help text nothing is built or booted."""
+def only_shown(words: Sequence[str]) -> bool:
+    """Whether the words ask for a help text or a dry run."""
+    return wants_help(words) or "--dry-run" in words
+
+
+def catalogue_of(target: Target, *, preview: bool) -> Catalogue:
+    """What a target describes. For a preview nothing is built or booted."""
     from rtgauge.target.base import Previewable
 
-    if for_help and isinstance(target, Previewable):
+    if preview and isinstance(target, Previewable):
         return Catalogue.from_json(target.preview())
     return Catalogue.from_json(target.describe())
 
@@ -230,7 +236,7 @@ def _general_help(ctx: click.Context, words: Sequence[str], default: str, task: 
 
     catalogue, name = None, targets_of(words, default)[0]
     with contextlib.suppress(RtgaugeError), contextlib.closing(open_target(name)) as target:
-        catalogue = catalogue_of(target, for_help=True)
+        catalogue = catalogue_of(target, preview=True)
     made = general_command(catalogue, ctx.command_path, task)
     with click.Context(made, info_name=ctx.command_path, **SETTINGS) as inner:
         whole = inner.meta[HELP_ALL] = HELP_ALL in words
@@ -476,7 +482,7 @@ def carry_out_plan(
     seed, reconnect = order_seed(given), reconnect_s(given)
     if given["dry_run"]:
         check_dry(plan, targets)
-        catalogue = Catalogue.from_json(targets[0].describe())
+        catalogue = catalogue_of(targets[0], preview=True)
         planned = replace(plan, targets=tuple(target.name for target in targets))
         describe_plan(planned, catalogue, as_json=given["json"], facts=facts_of(targets))
         return int(ExitCode.DONE)

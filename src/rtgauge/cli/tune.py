@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from rtgauge.catalogue import Catalogue
-from rtgauge.cli.carry_out import as_root, of_project
+from rtgauge.cli.carry_out import as_root, of_project, say_unbuilt
 from rtgauge.cli.completion import words_of
 from rtgauge.cli.consent import check_consent, outside
 from rtgauge.cli.generated import order_seed, reconnect_s
 from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, print_json, print_tune, say, show, unread
-from rtgauge.cli.run import Task, completed, run_words
+from rtgauge.cli.run import Task, catalogue_of, completed, run_words
 from rtgauge.cli.words import named_agent
 from rtgauge.errors import ExitCode, StoreError, UsageError
 from rtgauge.options import Reach
@@ -201,7 +201,7 @@ def _carry_out(
         raise UsageError("rtgauge tune measures one target at a time", "tune each target by itself")
     target = targets[0]
     plan = as_root(of_project(plan), given)
-    catalogue = Catalogue.from_json(target.describe())
+    catalogue = catalogue_of(target, preview=given["dry_run"])
     if not given["tried"]:
         raise UsageError("there is nothing to try", "name factors, such as --try preempt=full")
     factors = parse_factors(given["tried"], catalogue, plan)
@@ -222,6 +222,7 @@ def _carry_out(
         record["boot_command"] = given["boot_cmd"]
     _announce(record, plan, target, catalogue, given)
     if given["dry_run"]:
+        say_unbuilt(targets)
         if given["json"]:
             print_json(record)
         else:

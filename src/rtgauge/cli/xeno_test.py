@@ -13,7 +13,7 @@ import click
 from rtgauge.catalogue import Catalogue
 from rtgauge.cli.completion import words_of
 from rtgauge.cli.help import command
-from rtgauge.cli.run import Task, carry_out_plan, completed, run_words
+from rtgauge.cli.run import Task, carry_out_plan, catalogue_of, completed, run_words
 from rtgauge.plan import XENO_TEST, Plan, PlannedStep, has_time_grid, read_plan, shipped_plans
 from rtgauge.units import parse_duration
 
@@ -41,7 +41,7 @@ def _carry_out(plan: Plan, targets: Sequence[Target], given: Mapping[str, Any]) 
     """Carry out the plan. ``--for`` is the length of the latencies. It can shorten the other
     steps, but not lengthen them."""
     if given["for"] is not None:
-        catalogue = Catalogue.from_json(targets[0].describe())
+        catalogue = catalogue_of(targets[0], preview=given["dry_run"])
         shipped = read_plan(shipped_plans()[XENO_TEST], catalogue)
         steps = [
             _with_length(step, catalogue, whole.parameters.get("for"))

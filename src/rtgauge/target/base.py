@@ -149,7 +149,11 @@ class Previewable(Protocol):
     """A target whose agent may have to be built or booted before it describes itself."""
 
     def preview(self) -> str:
-        """A catalogue for help texts, at once. Raises TargetError if there is none."""
+        """A catalogue for help texts and dry runs, at once. Raises TargetError if there is none."""
+        ...
+
+    def unbuilt(self) -> str:
+        """What has to be built before the target can be measured; empty if nothing has to."""
         ...
 
 

@@ -22,6 +22,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
+from rtgauge.architectures import architecture
 from rtgauge.clock import Clock, RealClock
 from rtgauge.errors import ExitCode, TargetError, UsageError, nearest
 from rtgauge.lab import Image, stored_image
@@ -43,7 +44,7 @@ from rtgauge.lab.machine import (
     found_program,
     terminal_words,
 )
-from rtgauge.lab.programs import programs
+from rtgauge.lab.programs import present, programs
 from rtgauge.lab.registry import KERNEL_ARGUMENT
 from rtgauge.target.base import Pace, say
 from rtgauge.target.local import LocalTarget
@@ -294,6 +295,11 @@ class LabTarget:
         """The catalogue of this machine's own agent, which has the same measurements and options:
         that of the board may not be built yet."""
         return LocalTarget().describe()
+
+    def unbuilt(self) -> str:
+        """The programs of the board, if they are not there or not up to date."""
+        wanted = architecture(self.board.machine.processor)
+        return "" if present(wanted) is not None else f"the programs for {wanted.name}"
 
     def _describe_here(self) -> str | None:
         agent = programs(self.board.machine, say).agent
