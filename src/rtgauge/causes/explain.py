@@ -170,7 +170,7 @@ def select(
     if all(not each.series.count for each in candidates):
         raise UsageError(
             f"run {run.id} kept only histograms, which do not have the times of samples",
-            "measure without --histogram-only, and explain that run",
+            "measure without --histogram-only, and explain the new run",
         )
     for one in candidates:
         rows = arrays(one.series)
@@ -206,7 +206,7 @@ def _without_samples(run: StoredRun) -> tuple[str, str] | None:
     return (
         f"there is nothing to explain: run {run.id} has no samples of {name}"
         + (f" ({reason})" if reason else ""),
-        str(first.get("remedy") or "") or "measure again, and explain that run",
+        str(first.get("remedy") or "") or "measure again, and explain the new run",
     )
 
 

@@ -189,7 +189,7 @@ def check(run: StoredRun) -> Mapping[str, str]:
         raise UsageError(
             f"run {run.id} does not contain the orders that its board received: it ended before "
             "they were stored, or an earlier version of rtgauge measured it",
-            "measure again, and explain that run",
+            "measure again, and explain the new run",
         )
     if (
         not orderly(orders)
@@ -221,7 +221,7 @@ def without_orders(run: StoredRun) -> tuple[str, str]:
     return (
         f"run {run.id} ended before the orders of a step with samples were stored, so it cannot be "
         "replayed",
-        "measure again, and explain that run",
+        "measure again, and explain the new run",
     )
 
 
@@ -426,7 +426,7 @@ class _Replay:
         return StoreError(
             f"the replay of run {self._run.id} differs from it in step {step.number + 1}, series "
             f"{series.info.name} ({series.info.context}): {what}. Nothing is explained",
-            "measure again, and explain that run. If that differs too, report it",
+            "measure again, and explain the new run. If that differs too, report it",
         )
 
     def guest(self, symbols: bytes, types: bytes, samples: int, seconds: float) -> Guest:

@@ -273,12 +273,12 @@ def stored_image(facts: Mapping[str, str]) -> Image:
         if path is None or not path.is_file():
             gone = "is not in the lab's cache"
         elif digest_of(path) != digest:
-            gone = f"in the lab's cache was changed ({path})"
+            gone = f"was changed in the lab's cache ({path})"
         else:
             continue
         raise TargetError(
             f"the {name} that the run booted {gone} (SHA-256 {digest[:16] or 'not recorded'})",
-            "measure again, and explain that run",
+            "measure again, and explain the new run",
         )
     assert record_of_kernel is not None
     assert kernel is not None

@@ -464,7 +464,7 @@ class LabTarget:
         if qemu != facts.get("QEMU"):
             raise TargetError(
                 f"the run was measured with another QEMU: {facts.get('QEMU')}, not {qemu}",
-                "measure again, and explain that run",
+                "measure again, and explain the new run",
             )
         image = stored_image(facts)
         arguments = facts["kernel arguments"]
