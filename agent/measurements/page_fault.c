@@ -338,7 +338,7 @@ static void fault_verdict_locked(struct step *step, const struct fault_measured 
 		snprintf(evidence, sizeof(evidence), "the memory cannot be locked: %s",
 			 strerror(step->memory_unlocked));
 		step_verdict(step, FAULT_FREE, "skipped", evidence,
-			     "raise the limit of locked memory (ulimit -l)");
+			     "raise the limit on locked memory (ulimit -l)");
 		return;
 	}
 	snprintf(evidence, sizeof(evidence), "%lld access%s, %lld page fault%s",

@@ -114,7 +114,7 @@ def check_privileges(name: str, case: Case) -> Finding:
         )
     memory = _memory_lock(case)
     if memory == "":
-        unsure.append("the limit of locked memory is not known")
+        unsure.append("the limit on locked memory is not known")
     elif memory is not None:
         missing(
             memory,
