@@ -2,9 +2,9 @@
 /*
  * Idle exit: latency of a timer when the CPU sleeps in each of its sleep states, from the shallowest
  * to the deepest. docs/measurements/idle-exit.md says what exactly is timed. For each state the
- * agent permits exits as long as the kernel declares for it (/dev/cpu_dma_latency), and sleeps so
- * long that the kernel chooses the deepest that is permitted. The kernel's counts tell whether it
- * did.
+ * agent permits exits as long as the kernel declares for it (/dev/cpu_dma_latency), and sleeps long
+ * enough for the kernel to choose the deepest state that is permitted. The kernel's counts tell
+ * whether it did.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,14 +2,14 @@
 /*
  * Step 5 of the path of a sample, on a board over ssh: between the agent and its host.
  *
- * The spool, its clients, and what they say to each other: a client sends where to begin, with its
- * three standard files, and gets the exit code in the end. Orders of the host come on the first of
+ * The spool, its clients, and their messages: a client sends the byte at which to begin, with its
+ * three standard files, and gets the exit code in the end. Orders of the host arrive on the first of
  * these files, a line each:
  *
- *	got N	all bytes of the stream before number N have come
+ *	got N	all bytes of the stream before number N have arrived
  *	stop	end in order
  *	kill	end at once
- *	end	the announcement of the end has come
+ *	end	the announcement of the end has arrived
  *
  * The end is announced on the third, "rtgauge-agent: ended CODE" (below 0: by that signal), once all
  * of the stream was confirmed.
