@@ -8,7 +8,7 @@ that is not an ``RtgaugeError`` is a bug.
     ├── UsageError (2)            wrong option, unknown name, unreadable plan
     │   └── OptionError (2)       a wrong value of an option
     ├── TargetError (1)           a target cannot be reached, or its agent failed
-    ├── StreamError (1)           a stream is not one, or of a newer version
+    ├── StreamError (1)           not a stream, or one of a newer version
     └── StoreError (1)            the store cannot be read or written, or is of a newer version
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit: what of a target's configuration stands in the way of real time.
+"""The audit: obstacles to real time in a target's configuration.
 
 Checks over the facts that the agent collected (docs/formats/environment.md), one function each, in
 files by theme and in one table; docs/reference/checks.md says what each looks at and why. A check

@@ -149,7 +149,7 @@ def _mask(cpus: frozenset[int]) -> str:
     return ",".join(groups)
 
 
-#: kernel/sched/features.h: switches that cost latency when they stand so, and what they do.
+#: kernel/sched/features.h: the settings that add latency, and what they do.
 _UNWANTED = {
     "WARN_DOUBLE_CLOCK": "debugging of the scheduler's clock",
     "LATENCY_WARN": "a check at every tick",

@@ -4,8 +4,9 @@
 The analyser saw each sample from outside. Pulse k belongs to sample k, in order of time. Where the
 line is high during a sample (kind ``span``), the pulse's width is the sample as the analyser saw
 it, longer by about one write to the line. Where a thread makes a pulse after each wake-up (kind
-``pulse``), the rises are its wake-ups: less the grid they are the latencies, up to a constant that
-no line shows, and to the deviation of the analyser's clock, which all rises together tell.
+``pulse``), the rises are its wake-ups: their times minus the grid are the latencies, up to a
+constant that the line does not show, and up to the deviation of the analyser's clock, which follows
+from all rises together.
 """
 
 from __future__ import annotations

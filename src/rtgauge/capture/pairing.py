@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matches the edges of one recorded line to the edges of another that they answer; pure functions.
 
-Events and answers keep their order. The time between an event and the next is a window; pauses,
-and the time before the first and after the last event, are divided into windows as long. With a
+Events and answers keep their order. The time between an event and the next is a window. Pauses, and
+the time before the first and after the last event, are divided into windows of that length. With a
 shift of s the answers in a window belong to the event s windows before, so a constant delay has
 one shift. A window without an answer whose event is answered in a later window, together with that
 window's own, is a delay that grew and shrank again: the answers between are matched in order. An
 event left over has no answer, and an answer left over is an edge that answers nothing.
 
 The shift with the fewest leftovers is right. In a recording that begins and ends between events,
-several shifts can have as few: the same edges are quick answers, or late answers to earlier events,
-the first of which came before the recording. If the events are irregular enough, the spread of the
-delays then decides. Otherwise the answers are ambiguous.
+several shifts can have equally few: the same edges are quick answers, or late answers to earlier
+events, the first of which came before the recording. If the events are irregular enough, the spread
+of the delays then decides. Otherwise the answers are ambiguous.
 
 Delays that vary over several windows fit no shift. If there are as many answers as events in a
 whole recording, the answers can be matched in order, and no edge is left over. If there are more

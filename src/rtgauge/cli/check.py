@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command ``check``: what on a target stands in the way of real time, and what to do."""
+"""The command ``check``: obstacles to real time on a target, and their remedies."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen of a run while it is measured: a line for each step when it ends, and on a terminal
-below them a view of the current step that keeps up to date where it stands (``view``).
+"""The display of a run while it is measured: a line for each step when it ends and, on a terminal,
+a view of the current step below these lines (``view``).
 
-The view takes no other screen and hides no cursor, so that there is nothing to restore whatever
-ends this program. Only lines that have changed are written, at once, and only when the terminal
-takes them: one that was stopped with Ctrl-S must not hold up the measurement.
+The view uses no alternate screen and does not hide the cursor, so that there is nothing to restore
+whatever ends this program. Only lines that have changed are written, at once, and only when the
+terminal takes them: a terminal that was stopped with Ctrl-S must not hold up the measurement.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ class Limits:
     """Timeouts of the host, in seconds.
 
     A stream has a record at least every 10 s (its clock readings). Before its first record the
-    loads start. A step may take a tenth more than its time, plus ``overtime_s``, and one that ends
-    after a number of samples longer, while they come. ``calibration_s`` is the time of a
-    calibration without a known duration, ``unknown_s`` that of any such step on a target whose
+    loads start. A step may take a tenth more than its time, plus ``overtime_s``. One that ends
+    after a number of samples may take longer, while samples arrive. ``calibration_s`` is the time
+    of a calibration without a known duration, ``unknown_s`` that of any such step on a target whose
     stream arrives only at the step's end. ``busy_s`` is how long a step waits for another agent
     that measures on the target. ``drain_s`` is how long the samples that wait behind a connection
     may take to arrive after the end of their step, or after the order to end it.

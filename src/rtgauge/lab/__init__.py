@@ -11,12 +11,12 @@ From a board's name to what QEMU boots:
     own.py         a user's kernel, build folder, overlay and modules, read and checked
     programs.py    the static agent and the guest program
     modules.py     kmod/ built against the unpacked headers
-    initramfs.py   all of that in one archive, the same bit for bit
+    initramfs.py   all of that in one archive, always the same for the same content
     images.py      the steps in order, and what is kept of them
     recorder.py    QEMU's plugin that records a replay
     names.py       the names of a guest's kernel
     cache.py       the folder where everything is kept
-    prune.py       what is not used any more taken out of it
+    prune.py       removes from it what is no longer used
 """
 
 from __future__ import annotations

@@ -3,15 +3,9 @@
 
 On the path of a sample: counts -> here -> verdict and report, next to the distribution as measured.
 
-A periodic task that is held up for 50 ms at 1 ms takes one late sample and skips 49 periods,
-just when it went worst. Waiting for a slow subject before measuring again is what G. Tene calls
-coordinated omission. Because the wake-up is known, nothing needs to be guessed: every skipped
-point was served at that wake-up too, so its latency is wake - due.
-
-The wake-up is the sample's due time plus its latency. A thread held up between that moment and
-its look at the clock skips points that were due later than its wake-up; it then looked no earlier
-than the last of them, and that due time is taken for the wake-up. So no skipped point counts as
-early, and none counts later than it was.
+The latency of a skipped point is wake - due. The wake-up is that of the sample before the gap, or
+the due time of the last skipped point if that is later. docs/reference/statistics.md, "The
+corrected distribution", gives the reasons.
 """
 
 from __future__ import annotations

@@ -107,9 +107,9 @@ def placed(due_ns: Int64, values: Int64, starts: Int64, *, seamless: bool = Fals
 
     ``due_ns`` is the time of the test loop that a sample belongs to, the same for all of a loop;
     ``values`` are durations in ns. ``starts``, rising, are the times of all test loops of the step,
-    other series' too: where the next one begins, a loop has ended. Within a loop the samples stand
-    so far apart as in most loops of the series, and what one took more than the median delays all
-    after it. ``seamless``: each begins where the one before it ended.
+    those of other series too: where the next one begins, a loop has ended. Within a loop, the
+    samples are as far apart as in most loops of the series, and what one took more than the median
+    delays all after it. ``seamless``: each begins where the one before it ended.
     """
     if not len(due_ns):
         return np.zeros(0)

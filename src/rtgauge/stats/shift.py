@@ -8,8 +8,8 @@ inversion is an interval between two means of subsets (Hartigan 1969): with so f
 have a size far below the level. From there on it is that of Wilcoxon's signed ranks (1945), which a
 few extreme runs do not affect, with an interval between two Walsh averages (Hodges & Lehmann 1963).
 Runs without a match give Wilcoxon's rank sum, exact over all divisions, with an interval between
-two pairwise differences. Samples within a run depend on each other and
-are not evidence here: a test over pooled samples calls equal configurations different.
+two pairwise differences. Samples within a run depend on each other and are not evidence here: a
+test over pooled samples calls equal configurations different.
 
 Both assume that runs are exchangeable where the configurations are equal. Blocks and a random order
 within each provide that, whatever the distribution.

@@ -3,7 +3,7 @@
 
 Step 9 of the path of a sample: sealed samples -> here -> pictures of the report.
 
-The duration of a step is cut into equal bins (1200 at most: one for each pixel column). Each bin
+The duration of a step is cut into equal bins (``BINS`` at most). Each bin
 keeps its count, exact minimum, maximum and mean, and a log-linear histogram from which quantiles
 and the heat map are read (to 0.8 %, rounded up). Maxima are never averaged away. The same pass
 fills a ``CountsBuilder``. ``ExcursionsBuilder`` keeps the largest samples with their indices.

@@ -15,9 +15,9 @@ If more than one period in ``NEAR`` exceeds, episodes cannot be separated: for a
 exceedance counts. For a fail, each counts if more than half of the periods exceed, because the
 system is late as a rule. Otherwise the caller's lower limit counts.
 
-Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. That
-nothing can happen is beyond any measurement, so without a rate a pass claims what the default
-says, fewer than one episode an hour; with an explicit 0 there is no pass, only no failure.
+Without an allowed rate (None), or with 0, the budget is hard: a single exceedance fails. No
+measurement can show that something never happens, so without a rate a pass claims fewer than one
+episode an hour. With an explicit 0, no run passes.
 
 A series without a time grid repeats an operation. It has no rate per hour: a single exceedance
 fails, and a pass claims that fewer than 1 in 1000 operations exceed the budget.

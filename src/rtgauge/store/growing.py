@@ -36,7 +36,7 @@ class Spill:
         self._size = 0
 
     def keep(self, data: memoryview) -> int | None:
-        """Append ``data``; where it stands, None if it could not be written."""
+        """Append ``data``. Returns its place, None if it could not be written."""
         if self._folder is None:
             return None
         try:
@@ -67,7 +67,7 @@ class Numbers:
 
     def __init__(self, spill: Spill) -> None:
         self._spill = spill
-        self._kept: array[int] = array("q")  # where in the file each chunk stands
+        self._kept: array[int] = array("q")  # the place of each chunk in the file
         self._rest: array[int] = array("q")
 
     def extend(self, numbers: Iterable[int]) -> None:

@@ -426,7 +426,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class _Page:
-    """Where a page's data stand, and what its header says."""
+    """The place of a page's data, and the content of its header."""
 
     start: int
     packed: int

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One pass through the stream of a step: everything but the samples, and where those stand.
+"""One pass through the stream of a step: everything but the samples, and their places.
 
-Memory: the declarations, facts, tables and verdicts, and the last histogram of each series; what
-else there is grows with the time measured. It is counted; or noted as numbers (``growing``), which
-go into a file, and are in memory for one series at a time: 48 bytes for each block of samples, 32
+Memory: the declarations, facts, tables and verdicts, and the last histogram of each series.
+Everything else grows with the time measured. It is counted, or kept as numbers (``growing``) in a
+file, of which those of one series at a time are in memory: 48 bytes for each block of samples, 32
 for each loss, 16 for each occasion on which periods were missed and each wide value. The samples
 are read later, block by block.
 """
@@ -116,7 +116,7 @@ class SeriesScan:
         return index, time_ns, count, largest
 
     def wide_values(self) -> tuple[Int64s, Int64s]:
-        """Index, rising, and value of the samples that stand whole in events."""
+        """Index, ascending, and value of the samples whose whole values are in events."""
         table = self.wide.table(2)[::-1]
         index, first = np.unique(table[:, 0], return_index=True)
         return index, table[first, 1]

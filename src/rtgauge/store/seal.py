@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealing a step: its samples move from the stream into Parquet (docs/formats/store.md).
 
-Step 8 of the path of a sample: it comes to rest. The stream stays until everything that it
-holds stands elsewhere, is durable, and was read back and compared; whatever happens before, it is
-sealed again from the beginning.
+Step 8 of the path of a sample. The stream stays until everything in it is elsewhere, durable, read
+back and compared. After an interruption before that, it is sealed again from the beginning.
 """
 
 from __future__ import annotations
@@ -273,7 +272,7 @@ def _compare(path: Path, stream: Path, series: SeriesScan) -> None:
 
 
 class _Histograms:
-    """Where the last snapshot of each series stands."""
+    """The place of the last snapshot of each series."""
 
     def __init__(self) -> None:
         self.last: dict[int, int] = {}

@@ -6,10 +6,9 @@ they come from the pipe, and leave as ``Samples`` whose values still lie in the 
 The store (``rtgauge.store``) appends the same bytes to the run's folder.
 
 The format is docs/formats/stream.md; nothing here goes beyond that page. A stream may come over a
-bad line, from a crashed system or from somebody who means harm. So the reader takes no general CBOR
-decoder but one that knows the page's subset only (``cbor.py``, about a hundred lines): its time is
-linear in the bytes fed, its memory a small multiple of one record, and at the first record that is
-not as the page says it stops for good, keeping what came before.
+bad line, from a crashed system or from an attacker. The reader therefore has a decoder of its own
+for that page's subset of CBOR (``cbor.py``). Its time is linear in the bytes fed, and its memory is
+a small multiple of one record. The first record that the page does not permit ends the stream.
 
     reader = StreamReader()
     while data := source.read(65536):

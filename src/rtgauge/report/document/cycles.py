@@ -1,19 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which common control cycles the measured latencies support, for runs without a budget.
 
-A cycle holds if latency plus computing time fit into it. Without a budget it is not known what part
-of the cycle the latency may take. The convention here is a fifth (docs/reference/report.md, "The
-answer"):
-
-- exceeded: a wake-up was later than a fifth of the cycle, or an event had no answer for that long.
-  A maximum that may be an answer to another event does not count.
-- supported: idle and under load, the maximum is at most half of that fifth, in enough independent
-  wake-ups to be 95 % sure that fewer than 1 in 1000 is later than the fifth. The half is the margin
-  for what a longer run finds: with an exponential tail a maximum grows with the logarithm of the
-  number of samples, by 1.5 from a minute to 3 h at 1 ms (Coles 2001, chapter 3). A rare event of
-  another kind is beyond any margin. A run without an exceedance that is long enough for fewer than
-  one an hour (3 h) needs no margin, for cycles as long as the interval measured or longer.
-- not proven: everything else, such as answers that may belong to other events.
+docs/reference/report.md, "Cycles that the data support", defines the states and gives the reasons.
+A maximum that may be an answer to another event exceeds no cycle.
 """
 
 from __future__ import annotations

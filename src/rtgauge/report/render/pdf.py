@@ -2,8 +2,8 @@
 """The short PDF report: the blocks of a document on pages, set by typst.
 
 Step 11 of the path of a sample, next to ``html``. The blocks go to typst as one file of JSON;
-templates/short.typ has a function for each of their types. It shows each text as a value, so that
-nothing that came from a target is ever typst's markup. Nothing is fetched: the fonts are those
+templates/blocks.typ sets each of their types. It shows each text as a value, so that nothing that
+came from a target is ever typst's markup. Nothing is fetched: the fonts are those
 inside the package typst, the template loads no other. The same run gives the same bytes.
 ``pdf_full`` writes the complete report with what is defined here.
 """

@@ -2,9 +2,9 @@
 """The composed maximum: the sum of the maxima of all stages of a latency, which did not coincide.
 
 Step 9 of the path of a sample: sealed samples of several contexts of one event -> here -> results
-model. The handler, the kernel thread and the user task of one event end after each other, and the
-catalogue names the stages up to each end. What a later context took beyond the one before it is a
-stage of its own. The sum of the worst stages is what happens if all of them meet (after D. B. de
+model. The handler, the kernel thread and the user task of one event end one after the other, and
+the catalogue names the stages up to each end. What a later context took beyond the one before it is
+a stage of its own. The sum of the worst stages is the latency if all of them coincide (D. B. de
 Oliveira, D. Casini, R. S. de Oliveira, T. Cucinotta, Demystifying the Real-Time Linux Scheduling
 Latency, ECRTS 2020). It is not a bound: each stage can be longer than any seen.
 """
