@@ -555,6 +555,15 @@ def test_a_step_without_a_verdict_in_a_run_with_a_budget() -> None:
 
 
 @pytest.mark.slow
+def test_missed_periods_do_not_follow_a_dash() -> None:
+    """ "–203 missed" looked like a negative number."""
+    (late,) = made.timer_series(1, 2000)
+    late = dataclasses.replace(late, gaps=((9, 203),))
+    _, text = page_of(made.run([made.step(0, [late])], findings=[]))
+    assert "203 missed" in text and "–203 missed" not in re.sub("<[^>]*>", "", text)
+
+
+@pytest.mark.slow
 def test_the_first_page_has_title_facts_and_logo() -> None:
     analysis = model.analyse([made.simple().run])
     logo = b"\x89PNG\r\n\x1a\n" + HOSTILE.encode()
