@@ -201,7 +201,8 @@ def step_facts(
     ``series``. Options at a default that requests nothing (0, no, empty) are left out, and empty
     options without effect."""
     load = step["load"]
-    facts = [Named("Load", load["name"], work_text(load))]
+    name = added_text(load) if "others" in load else load["name"]
+    facts = [Named("Load", name, work_text(load))]
     if load.get("command"):
         facts.append(Named("Load command", load["command"]))
     defaults = {
