@@ -11,6 +11,7 @@ import report_runs as made
 from rtgauge import stream
 from rtgauge.report.document.answer import answer_of, whole_of
 from rtgauge.report.document.conclusion import conclusion
+from rtgauge.report.document.steps import step_facts
 from rtgauge.report.document.summary import short
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
@@ -230,3 +231,12 @@ def test_a_fit_state_does_not_claim_an_idle_machine() -> None:
 def test_others_are_told_only_from_no_load(average: str, load: str, scope: str) -> None:
     (run,) = model.build([measured(average, load=load)])["runs"]
     assert answer_of(run).scope == scope and "others" not in run["steps"][0]["load"]
+
+
+def test_the_facts_of_a_step_name_the_load_as_its_heading_does() -> None:
+    """The heading said "with other programs", and "Load: idle" followed."""
+    (run,) = model.build([measured(BUSY)])["runs"]
+    (step,) = run["steps"]
+    assert step_facts(step, {})[0].text == "with other programs"
+    del step["load"]["others"]
+    assert step_facts(step, {})[0].text == "idle"
