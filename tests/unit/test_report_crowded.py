@@ -240,3 +240,18 @@ def test_the_facts_of_a_step_name_the_load_as_its_heading_does() -> None:
     assert step_facts(step, {})[0].text == "with other programs"
     del step["load"]["others"]
     assert step_facts(step, {})[0].text == "idle"
+
+
+def test_the_load_is_no_cause_of_a_maximum_without_it() -> None:
+    """The advice was to measure the idle system, to show whether the load is the cause."""
+    late = made.timer_series(1, 2000)
+    late[0].value[7] = 19_181_000
+    steps = [
+        made.step(0, late, facts=facts(BUSY)),
+        made.step(1, made.timer_series(1, 2000, 2), facts=facts(BUSY), load="sched"),
+    ]
+    both: Any = made.run(steps, findings=[])
+    (run,) = model.build([both])["runs"]
+    actions = [one.text for one in answer_of(run).actions]
+    assert "Stop the other programs on the target, and measure again" in actions
+    assert "Measure the idle system" not in actions

@@ -24,7 +24,7 @@ from rtgauge.report.document.answer.state import highest_above, limit_of, undist
 from rtgauge.report.document.cycles import SHARE, shortest
 from rtgauge.report.results.again import step_command
 from rtgauge.report.results.commands import sentence
-from rtgauge.report.results.labels import Level, capital, things_of, traced_alone
+from rtgauge.report.results.labels import Level, capital, things_of, traced_alone, under_load
 from rtgauge.report.results.observations import QUOTA
 from rtgauge.units import format_duration
 
@@ -150,11 +150,11 @@ def _causes(data: Data, command: str) -> Iterator[Action]:
         return
     if command and not far_below(data):
         yield Action("Find the cause", command, hint_of(data, command))
-    if (data.loaded or data.traced) and not (data.idle or any(map(data.crowded, data.best))):
-        step = data.step(data.top)
+    step = data.step(data.top)
+    traced = traced_alone(step)
+    if (under_load(step) or traced) and not (data.idle or any(map(data.crowded, data.best))):
         without = ("load", "load-cmd", "load-cpu", *_TRACE)
         idle_command = as_long(data, step, dict.fromkeys(without, ""))
-        traced = traced_alone(step)
         what, cause = ("without the trace", "trace") if traced else ("the idle system", "load")
         yield Action(f"Measure {what}", idle_command, f"shows whether the {cause} is the cause")
 
