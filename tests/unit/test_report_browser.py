@@ -202,8 +202,8 @@ def test_samples_far_apart_are_drawn_over_time(browser: str, tmp_path: Path, num
     page, _ = drawn(browser, file, tmp_path)
     found = re.search(r"inked: (\d+)", page.text)
     assert found and int(found[1]) >= 400, page.text[:100]
-    widths = re.findall(r"a cell is (\S+?)[\s\u202f]s wide", page.text)
-    assert widths and all(0.0004 < float(one) < 0.0006 for one in widths), widths
+    widths = re.findall(r"a cell is (\S+?)[\s\u202f]µs wide", page.text)
+    assert widths and all(400 < float(one) < 600 for one in widths), widths
 
 
 ROOM = """<script>

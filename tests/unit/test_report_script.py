@@ -61,6 +61,14 @@ def told(method: str, before: str, data: dict[str, Any], at: int) -> str:
     return str(text).replace("\u202f", " ")
 
 
+def test_a_length_of_time_has_a_unit_of_its_size() -> None:
+    """The cells of a short step were "0.000739 s wide"."""
+    lengths = [739, 739_000, 11_000_000, 1_500_000_000, 900_000_000_000]
+    text = evaluated(f"{lengths}.map(length)")
+    shown = ["0.739 µs", "739 µs", "11.0 ms", "1.50 s", "15.0 min"]
+    assert [one.replace("\u202f", " ") for one in text] == shown
+
+
 AGAINST = {
     "label": "waiters", "lines": ["acquire", "=release"], "x": [[1, 2], [2]],
     "low": [[10, 20], [5]], "middle": [[11, 21], [6]], "tail": [[12, None], [7]],

@@ -93,6 +93,9 @@ const tick = v => {
 	const [w, f] = String(+Math.abs(v).toPrecision(12)).split(".");
 	return (v < 0 ? MINUS : "") + group(w) + (f ? "." + f : "");
 };
+const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : (v < 1 ? String(+v.toPrecision(3)) : show(v)) + NARROW + "s";
+/* A length of time. Places on the axis of time are in seconds. */
+const length = ns => ns < 1e6 ? show(ns / 1e3) + NARROW + "µs" : ns < 1e9 ? show(ns / 1e6) + NARROW + "ms" : seconds(ns / 1e9);
 const SUP = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const power = v => {
 	const e = Math.round(Math.log10(v));
@@ -100,7 +103,6 @@ const power = v => {
 	if (e >= -2 && e < 0) return String(+(10 ** e).toPrecision(1));
 	return "10" + (e < 0 ? "⁻" : "") + String(Math.abs(e)).split("").map(d => SUP[d]).join("");
 };
-const seconds = v => v >= 7200 ? (v / 3600).toFixed(2) + NARROW + "h" : v >= 600 ? (v / 60).toFixed(1) + NARROW + "min" : (v < 1 ? String(+v.toPrecision(3)) : show(v)) + NARROW + "s";
 
 /* Ticks of a logarithmic axis: decades, and 2 and 5 between them where there is room. */
 const logSplits = (lo, hi, room) => {
@@ -623,7 +625,7 @@ class Group {
 			most = Math.max(most, count);
 		});
 		const hue = ramped(most), warm = isDark() ? "#f2a36b" : "#b8541c";
-		this.bar(figure, most, `samples in a cell, logarithmic; a cell is ${seconds(h.bin_ns / 1e9)} wide`);
+		this.bar(figure, most, `samples in a cell, logarithmic; a cell is ${length(h.bin_ns)} wide`);
 		return this.base(figure, {
 			data: [x, line],
 			options: {
