@@ -340,6 +340,16 @@ def test_a_missing_store_is_not_created_to_read_it(
     assert sorted(Path.cwd().iterdir()) == before
 
 
+def test_a_store_out_of_reach_is_reported_with_a_remedy(rtgauge: Run) -> None:
+    """Also a folder below one without permission, such as the store of root."""
+    place = Path("x" * 300).absolute()
+    done = rtgauge("runs", "--store", place.name)
+    assert (done.code, done.out) == (1, "")
+    message, remedy = done.err.split("\n", 1)
+    assert message == f"rtgauge: cannot open the store {place}: File name too long"
+    assert "keep the runs elsewhere with --store" in remedy
+
+
 @pytest.mark.slow
 def test_a_step_that_will_be_skipped_is_not_announced(rtgauge: Run) -> None:
     done = rtgauge("run", "telescope", "--for", "1h", "--target", "fake")

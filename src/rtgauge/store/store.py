@@ -242,10 +242,12 @@ class Store:
 
 def _locate(place: str) -> tuple[sa.URL, Path, bool]:
     """The index of the store at ``place``, the folder of its data, and whether the index is in a
-    folder of rtgauge's own. Raises UsageError."""
+    folder of rtgauge's own. Raises UsageError, StoreError."""
     if "://" not in place:
         path = expanded(place).absolute()
-        if path.is_file() or (path.suffix in SQLITE_SUFFIXES and not path.is_dir()):
+        with store_errors("open the store", path):
+            index = path.is_file() or (path.suffix in SQLITE_SUFFIXES and not path.is_dir())
+        if index:
             return sa.URL.create("sqlite", database=str(path)), path.parent, False
         return sa.URL.create("sqlite", database=str(path / "index.db")), path, True
     try:
