@@ -694,6 +694,7 @@ def test_dry_run_prints_the_configurations_and_boots_nothing(
     assert result.code == 0
     assert "8 runs, and 12 for the confirmation, about" in result.err
     assert result.out.count("fast=1 + b=1") == 2
+    assert "\npresent: the target as it is, without a value that is tried." in result.out
     assert not board.boots
     assert max(map(len, result.out.splitlines())) <= 80
 

@@ -201,7 +201,8 @@ def _configurations(tune: Model, *, values: bool) -> Section:
         rows.append(Row(on, [Cell(text) for text in cells]))
     heads = ("Configuration", "run", "block", *(("phase", "value") if values else ()))
     table = Table(Grid("Configurations", heads, rows))
-    return Section("Configurations", "configurations", (table,), folded=values)
+    told = Paragraph(line(f"{_PRESENT}: the target as it is, without a value that is tried."))
+    return Section("Configurations", "configurations", (table, told), folded=values)
 
 
 def _failed(tune: Model) -> Iterator[Section]:
