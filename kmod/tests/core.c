@@ -6,14 +6,12 @@
  * Writes TAP to stdout. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <linux/gpio.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "tap.h"
+#include "lines.h"
 
 #define CHIP "rtgauge-wired"
 #define PRIORITY 80
@@ -127,32 +125,6 @@ static void after_failure(void)
 }
 
 /* --- tasks of user space --- */
-
-static int output_line(unsigned int line)
-{
-	struct gpio_v2_line_request request = { .num_lines = 1,
-						.config.flags = GPIO_V2_LINE_FLAG_OUTPUT };
-	int chip = open("/dev/gpiochip0", O_RDWR | O_CLOEXEC);
-
-	request.offsets[0] = line;
-	strcpy(request.consumer, "core");
-	if (chip < 0 || ioctl(chip, GPIO_V2_GET_LINE_IOCTL, &request)) {
-		perror("/dev/gpiochip0");
-		exit(1);
-	}
-	close(chip);
-	return request.fd;
-}
-
-static void drive(int line, bool high)
-{
-	struct gpio_v2_line_values values = { .bits = high, .mask = 1 };
-
-	if (ioctl(line, GPIO_V2_LINE_SET_VALUES_IOCTL, &values)) {
-		perror("GPIO_V2_LINE_SET_VALUES_IOCTL");
-		exit(1);
-	}
-}
 
 static uint64_t missed(int fd)
 {

@@ -15,12 +15,10 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 #include "tap.h"
 
@@ -887,38 +885,6 @@ static int killed(unsigned int count)
 	return failures;
 }
 
-/* --- reload --- */
-
-static int reload(const char *file, unsigned int count)
-{
-	int wrong = 0, busy_answers = 0;
-
-	for (unsigned int i = 0; i < count && !wrong; i++) {
-		int fd = open(file, O_RDONLY | O_CLOEXEC), status;
-		pid_t pid;
-
-		wrong += syscall(SYS_finit_module, fd, "", 0) != 0;
-		close(fd);
-		pid = fork();
-		if (!pid)
-			busy(i);
-		usleep(i % 5 * 2000);
-		/* while it runs it cannot go; while the killed one's file is closed it may */
-		if (i % 2)
-			busy_answers += syscall(SYS_delete_module, "rtgauge", O_NONBLOCK) != 0;
-		kill(pid, SIGKILL);
-		while (syscall(SYS_delete_module, "rtgauge", O_NONBLOCK)) {
-			if (errno == ENOENT)
-				break;
-			wrong += errno != EAGAIN && errno != EBUSY;
-		}
-		waitpid(pid, &status, 0);
-	}
-	CHECK(!wrong, "loaded and removed");
-	printf("# %d removals refused in mid-run\n", busy_answers);
-	return failures;
-}
-
 /* --- offline --- */
 
 static int offline(unsigned int cpu)
@@ -974,7 +940,7 @@ int main(int argc, char **argv)
 	else if (argc == 3 && !strcmp(argv[1], "killed"))
 		result = killed((unsigned int)strtoul(argv[2], NULL, 0));
 	else if (argc == 4 && !strcmp(argv[1], "reload"))
-		result = reload(argv[2], (unsigned int)strtoul(argv[3], NULL, 0));
+		result = reload(argv[2], (unsigned int)strtoul(argv[3], NULL, 0), busy, 0, 2);
 	else if (argc == 3 && !strcmp(argv[1], "offline"))
 		result = offline((unsigned int)strtoul(argv[2], NULL, 0));
 	if (argc > 1)

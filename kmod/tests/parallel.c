@@ -13,12 +13,8 @@
 #define _GNU_SOURCE
 #include <linux/parport.h>
 #include <linux/ppdev.h>
-#include <signal.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
-#include "tap.h"
+#include "ports.h"
 
 #define LEVEL 0x02
 #define PULSE 0x08
@@ -35,12 +31,6 @@ static struct rtgauge_setup setup_of(uint32_t contexts)
 		.gpio_output = RTGAUGE_PARALLEL_OUTPUT,
 		.gpio_input = RTGAUGE_PARALLEL_INPUT,
 	};
-}
-
-static bool unload_refused(const char *module)
-{
-	return syscall(SYS_delete_module, module, O_NONBLOCK) == -1 &&
-	       (errno == EWOULDBLOCK || errno == EBUSY);
 }
 
 /* --- the other port, by ppdev --- */
@@ -164,22 +154,11 @@ static void calls_answer(int far, uint32_t context, const char *name)
 	close(fd);
 }
 
-/* Edges without an end: the session ends. */
 static void calls_storm(int far)
 {
-	struct rtgauge_setup setup = setup_of(RTGAUGE_CONTEXT_IRQ);
-	struct rtgauge_start start = { 0 };
-	struct rtgauge_status status = { 0 };
 	int fd = session();
 
-	setup.storm_edges = 3;
-	CHECK(!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
-	      "a session that allows three edges");
-	for (int i = 0; i < 6; i++)
-		drive(far, i % 2 == 0);
-	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&
-		      status.failure == RTGAUGE_FAILURE_STORM && status.events == 4,
-	      "ends with the fourth");
+	storm(fd, setup_of(RTGAUGE_CONTEXT_IRQ), far);
 	close(fd);
 }
 
@@ -198,51 +177,27 @@ static void calls(void)
 
 /* --- killed --- */
 
-static void answer_until_killed(uint32_t contexts, int ready)
-{
-	struct rtgauge_setup setup = setup_of(contexts);
-	struct rtgauge_start start = { 0 };
-	int fd = session();
-
-	if (!ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start) &&
-	    write(ready, "", 1) == 1)
-		for (;;)
-			pause();
-	_exit(1);
-}
-
 static void killed(int count)
 {
 	int far = far_port(), good = 0;
 
 	for (int i = 0; i < count; i++) {
-		int ends[2], near, status = 0;
-		char byte;
-		pid_t pid;
+		int ready, near;
+		pid_t pid = fork_with_pipe(&ready);
 
-		if (pipe(ends))
-			exit(1);
-		pid = fork();
-		if (!pid) {
-			close(ends[0]);
-			answer_until_killed(i % 2 ? RTGAUGE_CONTEXT_IRQ : RTGAUGE_CONTEXT_KERNEL,
-					    ends[1]);
-		}
-		close(ends[1]);
-		good += read(ends[0], &byte, 1) == 1;
-		close(ends[0]);
-		drive(far, i % 4 < 2);
-		kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-		good += WIFSIGNALED(status) != 0;
+		if (!pid)
+			answer_until_killed(
+				session(),
+				setup_of(i % 2 ? RTGAUGE_CONTEXT_IRQ : RTGAUGE_CONTEXT_KERNEL),
+				ready);
+		good += kill_answering(pid, ready, far, i % 4 < 2);
 		near = open("/dev/parport0", O_RDWR | O_CLOEXEC);
 		good += !ioctl(near, PPEXCL) && !ioctl(near, PPCLAIM);
 		close(near);
 	}
 	CHECK(good == 3 * count, "killed with the port in use, which ppdev then has for itself");
 	close(far);
-	CHECK(!syscall(SYS_delete_module, "rtgauge_parport", O_NONBLOCK) &&
-		      !syscall(SYS_delete_module, "rtgauge", O_NONBLOCK),
+	CHECK(remove_module("rtgauge_parport") && remove_module("rtgauge"),
 	      "the modules can be removed");
 }
 
@@ -263,8 +218,7 @@ static void unplugged(void)
 	      "which ends it");
 	setup = setup_of(RTGAUGE_CONTEXT_KERNEL);
 	CHECK(fails(ioctl(more, RTGAUGE_SETUP, &setup), ENODEV), "the port is gone: ENODEV");
-	CHECK(!syscall(SYS_delete_module, "rtgauge_parport", O_NONBLOCK),
-	      "its session does not keep the module any more");
+	CHECK(remove_module("rtgauge_parport"), "its session does not keep the module any more");
 	close(unplug);
 	close(more);
 	close(fd);

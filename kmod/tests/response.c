@@ -15,16 +15,12 @@
  * "answers" writes its counts as one JSON object, the others TAP. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <linux/gpio.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
-#include "tap.h"
+#include "lines.h"
 
 #define CHIP "9030000.pl061"
 
@@ -49,39 +45,10 @@ static void run_at(pid_t pid, int priority)
 
 /* --- the character device --- */
 
-static int line_of_chip(unsigned int line, uint64_t flags)
-{
-	struct gpio_v2_line_request request = { .num_lines = 1 };
-	int chip = open("/dev/gpiochip0", O_RDWR | O_CLOEXEC);
-
-	request.offsets[0] = line;
-	request.config.flags = flags;
-	strcpy(request.consumer, "response");
-	if (chip < 0 || ioctl(chip, GPIO_V2_GET_LINE_IOCTL, &request))
-		request.fd = -1;
-	close(chip);
-	return request.fd;
-}
-
-static int output_line(unsigned int line)
-{
-	return line_of_chip(line, GPIO_V2_LINE_FLAG_OUTPUT);
-}
-
 static int input_line(unsigned int line)
 {
 	return line_of_chip(line, GPIO_V2_LINE_FLAG_INPUT | GPIO_V2_LINE_FLAG_EDGE_RISING |
 					  GPIO_V2_LINE_FLAG_EDGE_FALLING);
-}
-
-static void drive(int line, bool high)
-{
-	struct gpio_v2_line_values values = { .bits = high, .mask = 1 };
-
-	if (ioctl(line, GPIO_V2_LINE_SET_VALUES_IOCTL, &values)) {
-		perror("GPIO_V2_LINE_SET_VALUES_IOCTL");
-		exit(1);
-	}
 }
 
 static bool level(int line)
@@ -403,9 +370,7 @@ static void calls_in_use(void)
 	close(fd);
 	other = response_setup(2, 1);
 	CHECK(!ioctl(more, RTGAUGE_SETUP, &other) && other.thread, "free again, with a thread");
-	CHECK(syscall(SYS_delete_module, "rtgauge", O_NONBLOCK) == -1 &&
-		      (errno == EWOULDBLOCK || errno == EBUSY),
-	      "the module stays while lines are in use");
+	CHECK(unload_refused("rtgauge"), "the module stays while lines are in use");
 	close(more);
 }
 
@@ -727,34 +692,6 @@ static int killed(unsigned int count)
 	return failures;
 }
 
-static int reload(const char *file, unsigned int count)
-{
-	int wrong = 0, refused = 0;
-
-	for (unsigned int i = 0; i < count && !wrong; i++) {
-		int fd = open(file, O_RDONLY | O_CLOEXEC), status;
-		pid_t pid;
-
-		wrong += syscall(SYS_finit_module, fd, "", 0) != 0;
-		close(fd);
-		pid = fork();
-		if (!pid)
-			busy(i);
-		usleep(3000 + i % 5 * 2000);
-		refused += syscall(SYS_delete_module, "rtgauge", O_NONBLOCK) != 0;
-		kill(pid, SIGKILL);
-		while (syscall(SYS_delete_module, "rtgauge", O_NONBLOCK)) {
-			if (errno == ENOENT)
-				break;
-			wrong += errno != EAGAIN && errno != EBUSY;
-		}
-		waitpid(pid, &status, 0);
-	}
-	CHECK(!wrong, "loaded and removed");
-	printf("# %d removals refused in mid-run\n", refused);
-	return failures;
-}
-
 /* --- offline --- */
 
 /* Whether a session has one event: waits for it for up to 1 s. */
@@ -876,7 +813,7 @@ int main(int argc, char **argv)
 	else if (argc == 3 && !strcmp(argv[1], "killed"))
 		result = killed((unsigned int)strtoul(argv[2], NULL, 0));
 	else if (argc == 4 && !strcmp(argv[1], "reload"))
-		result = reload(argv[2], (unsigned int)strtoul(argv[3], NULL, 0));
+		result = reload(argv[2], (unsigned int)strtoul(argv[3], NULL, 0), busy, 3000, 1);
 	else if (argc == 3 && !strcmp(argv[1], "offline"))
 		result = offline((unsigned int)strtoul(argv[2], NULL, 0));
 	else if (argc >= 3 && !strcmp(argv[1], "refused"))

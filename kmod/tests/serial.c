@@ -9,15 +9,11 @@
  * Writes TAP. Exit status 0: all held.
  */
 #define _GNU_SOURCE
-#include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <termios.h>
 
-#include "tap.h"
+#include "ports.h"
 
 static int port(const char *path)
 {
@@ -85,12 +81,6 @@ static void make_local(int tty)
 	tcsetattr(tty, TCSANOW, &raw);
 }
 
-static bool unload_refused(void)
-{
-	return syscall(SYS_delete_module, "rtgauge", O_NONBLOCK) == -1 &&
-	       (errno == EWOULDBLOCK || errno == EBUSY);
-}
-
 /* --- calls --- */
 
 static void calls_give(const char *path)
@@ -116,7 +106,7 @@ static void calls_give(const char *path)
 	close(master);
 	umount("/dev/pts");
 	CHECK(!give(tty) && discipline_of(tty) == RTGAUGE_LINE_DISCIPLINE, "given");
-	CHECK(unload_refused(), "the module stays while it has a port");
+	CHECK(unload_refused("rtgauge"), "the module stays while it has a port");
 	CHECK(write(tty, "1", 1) < 0, "no byte can be written");
 	CHECK(!set_discipline(tty, N_TTY) && !discipline_of(tty), "taken back");
 	CHECK(!give(tty), "given again");
@@ -186,7 +176,7 @@ static void calls_answer(const char *path, const char *other, uint32_t context, 
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 20 && !status.missed &&
 		      !status.lost && !status.stray,
 	      "20 edges, 20 events");
-	CHECK(!ioctl(fd, RTGAUGE_STOP) && unload_refused(),
+	CHECK(!ioctl(fd, RTGAUGE_STOP) && unload_refused("rtgauge"),
 	      "stopped, while the module still has the port");
 	drive(far, true);
 	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.events == 20, "no event after STOP");
@@ -205,25 +195,15 @@ static void calls_answer(const char *path, const char *other, uint32_t context, 
 	close(far);
 }
 
-/* Edges without an end: the session ends, and the other port is what it was. */
 static void calls_storm(const char *path, const char *other)
 {
-	struct rtgauge_setup setup = setup_of(path, RTGAUGE_CONTEXT_IRQ);
-	struct rtgauge_start start = { 0 };
-	struct rtgauge_status status = { 0 };
 	int tty = port(path), far = port(other), fd = session();
 
 	make_local(tty);
 	make_local(far);
 	drive(far, false);
-	setup.storm_edges = 3;
-	CHECK(!give(tty) && !ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start),
-	      "a session that allows three edges");
-	for (int i = 0; i < 6; i++)
-		drive(far, i % 2 == 0);
-	CHECK(!ioctl(fd, RTGAUGE_STATUS, &status) && status.state == RTGAUGE_STATE_FAILED &&
-		      status.failure == RTGAUGE_FAILURE_STORM && status.events == 4,
-	      "ends with the fourth");
+	CHECK(!give(tty), "the module has the port");
+	storm(fd, setup_of(path, RTGAUGE_CONTEXT_IRQ), far);
 	close(fd);
 	close(tty);
 	close(far);
@@ -242,10 +222,8 @@ static void calls(const char *path, const char *other)
 
 /* --- killed --- */
 
-static void answer_until_killed(const char *path, uint32_t contexts, int ready)
+static void answer(const char *path, uint32_t contexts, int ready)
 {
-	struct rtgauge_setup setup = setup_of(path, contexts);
-	struct rtgauge_start start = { 0 };
 	int fd = -1, tty;
 
 	/* either file may be closed first */
@@ -255,11 +233,9 @@ static void answer_until_killed(const char *path, uint32_t contexts, int ready)
 	make_local(tty);
 	if (fd < 0)
 		fd = session();
-	if (!give(tty) && !ioctl(fd, RTGAUGE_SETUP, &setup) && !ioctl(fd, RTGAUGE_START, &start) &&
-	    write(ready, "", 1) == 1)
-		for (;;)
-			pause();
-	_exit(1);
+	if (give(tty))
+		_exit(1);
+	answer_until_killed(fd, setup_of(path, contexts), ready);
 }
 
 static void killed(const char *path, const char *other, int count)
@@ -268,26 +244,12 @@ static void killed(const char *path, const char *other, int count)
 
 	make_local(far);
 	for (int i = 0; i < count; i++) {
-		int ends[2], tty, status = 0;
-		char byte;
-		pid_t pid;
+		int ready, tty;
+		pid_t pid = fork_with_pipe(&ready);
 
-		if (pipe(ends))
-			exit(1);
-		pid = fork();
-		if (!pid) {
-			close(ends[0]);
-			answer_until_killed(path,
-					    i % 2 ? RTGAUGE_CONTEXT_IRQ : RTGAUGE_CONTEXT_KERNEL,
-					    ends[1]);
-		}
-		close(ends[1]);
-		good += read(ends[0], &byte, 1) == 1;
-		close(ends[0]);
-		drive(far, i % 4 < 2);
-		kill(pid, SIGKILL);
-		waitpid(pid, &status, 0);
-		good += WIFSIGNALED(status) != 0;
+		if (!pid)
+			answer(path, i % 2 ? RTGAUGE_CONTEXT_IRQ : RTGAUGE_CONTEXT_KERNEL, ready);
+		good += kill_answering(pid, ready, far, i % 4 < 2);
 		tty = port(path);
 		good += tty >= 0 && !discipline_of(tty);
 		close(tty);
@@ -295,7 +257,7 @@ static void killed(const char *path, const char *other, int count)
 	CHECK(good == 3 * count,
 	      "killed with the port in use, which then has the usual discipline");
 	close(far);
-	CHECK(!syscall(SYS_delete_module, "rtgauge", O_NONBLOCK), "the module can be removed");
+	CHECK(remove_module("rtgauge"), "the module can be removed");
 }
 
 int main(int argc, char **argv)

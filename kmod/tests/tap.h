@@ -5,11 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,6 +75,52 @@ static inline bool set_online(unsigned int cpu, bool online)
 	done = fd >= 0 && write(fd, online ? "1" : "0", 1) == 1;
 	close(fd);
 	return done;
+}
+
+static inline bool remove_module(const char *module)
+{
+	return !syscall(SYS_delete_module, module, O_NONBLOCK);
+}
+
+static inline bool unload_refused(const char *module)
+{
+	return !remove_module(module) && (errno == EWOULDBLOCK || errno == EBUSY);
+}
+
+/*
+ * The module loaded and removed while a process that does what it can runs: busy(). It runs for a
+ * time from shortest_us on. Each round whose number, counted from 1, divides by every tries to
+ * remove the module before the process is killed.
+ */
+static inline int reload(const char *file, unsigned int count, void (*busy)(unsigned int number),
+			 unsigned int shortest_us, unsigned int every)
+{
+	int wrong = 0, refused = 0;
+
+	for (unsigned int i = 0; i < count && !wrong; i++) {
+		int fd = open(file, O_RDONLY | O_CLOEXEC), status;
+		pid_t pid;
+
+		wrong += syscall(SYS_finit_module, fd, "", 0) != 0;
+		close(fd);
+		pid = fork();
+		if (!pid)
+			busy(i);
+		usleep(shortest_us + i % 5 * 2000);
+		/* while it runs it cannot go; while the killed one's file is closed it may */
+		if ((i + 1) % every == 0)
+			refused += !remove_module("rtgauge");
+		kill(pid, SIGKILL);
+		while (!remove_module("rtgauge")) {
+			if (errno == ENOENT)
+				break;
+			wrong += errno != EAGAIN && errno != EBUSY;
+		}
+		waitpid(pid, &status, 0);
+	}
+	CHECK(!wrong, "loaded and removed");
+	printf("# %d removals refused in mid-run\n", refused);
+	return failures;
 }
 
 #endif
