@@ -21,10 +21,10 @@ from lab_boots import (
     Boot,
     Booted,
     assert_no_complaint,
+    assert_same_samples,
     assert_tap,
     on_boards,
     pair_orders,
-    sample_bytes,
     series_of,
     streams_of,
 )
@@ -248,11 +248,7 @@ def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
 
 @on_boards(FIRST, AGAIN, names=PAIRS)
 def test_the_agents_measure_the_same_twice(booted: list[Booted], board: str, name: str) -> None:
-    first, second = (
-        [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted
-    )
-    assert all(first), board
-    assert first == second
+    assert_same_samples(booted, name)
 
 
 @on_boards(FIRST, names=CONTEXTS)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
 import pytest
 
 from lab_boots import (
@@ -18,12 +17,14 @@ from lab_boots import (
     NEEDS_X86,
     Boot,
     Booted,
+    assert_delayed,
+    assert_later_further_up,
     assert_no_complaint,
+    assert_same_samples,
     assert_tap,
     on_boards,
     pair_orders,
     row_of,
-    sample_bytes,
     series_of,
     shell,
     streams_of,
@@ -188,31 +189,18 @@ def test_every_change_has_one_answer(
 
 @each_board
 def test_the_further_up_the_later(booted: list[Booted], board: str) -> None:
-    irq, kernel, user = (
-        np.median(series_of(streams_of(booted[0], one)["host"])["response"]) for one in CONTEXTS
-    )
-    assert irq < kernel < user, (board, irq, kernel, user)
+    assert_later_further_up(booted[0], CONTEXTS)
 
 
 @each_board
 @pytest.mark.parametrize("context", ["irq", "kernel"])
 def test_delayed_answers_are_found(booted: list[Booted], board: str, context: str) -> None:
-    found = streams_of(booted[0], f"{context}.late")
-    response, answer = series_of(found["host"])["response"], series_of(found["board"])["answer"]
-    late = np.flatnonzero(response >= DELAY_NS)
-    assert len(late) == 10, board
-    assert np.diff(late).tolist() == [10] * 9
-    assert bool((np.delete(response, late) < DELAY_NS // 2).all())
-    assert int((answer >= DELAY_NS).sum()) == len(answer) // 10
+    assert_delayed(booted[0], f"{context}.late", DELAY_NS)
 
 
 @on_boards(BOOTS, AGAIN, names=CONTEXTS)
 def test_two_boots_measure_the_same(booted: list[Booted], board: str, name: str) -> None:
-    first, again = (
-        [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted
-    )
-    assert all(first), board
-    assert first == again
+    assert_same_samples(booted, name)
 
 
 @each_board

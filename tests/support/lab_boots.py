@@ -55,7 +55,10 @@ __all__ = [
     "Booted",
     "Lab",
     "Step",
+    "assert_delayed",
+    "assert_later_further_up",
     "assert_no_complaint",
+    "assert_same_samples",
     "assert_tap",
     "on_boards",
     "pair_orders",
@@ -265,6 +268,34 @@ def assert_tap(step: Step) -> None:
     done = sum(line.startswith("ok ") for line in lines)
     assert done > 0
     assert lines[-1] == f"1..{done}"
+
+
+def assert_same_samples(booted: Sequence[Booted], name: str) -> None:
+    """A pair (``pair_orders``) measured the same in two boots, bit for bit."""
+    first, again = (
+        [sample_bytes(found) for found in streams_of(boot, name).values()] for boot in booted
+    )
+    assert all(first), name
+    assert first == again
+
+
+def assert_later_further_up(booted: Booted, contexts: Sequence[str]) -> None:
+    """The pair of each context answers later than that of the one before, at the median."""
+    medians = [
+        np.median(series_of(streams_of(booted, one)["host"])["response"]) for one in contexts
+    ]
+    assert medians == sorted(set(medians))
+
+
+def assert_delayed(booted: Booted, name: str, delay_ns: int) -> None:
+    """Of a pair's hundred answers each tenth was delayed, and no other."""
+    found = streams_of(booted, name)
+    response, answer = series_of(found["host"])["response"], series_of(found["board"])["answer"]
+    late = np.flatnonzero(response >= delay_ns)
+    assert len(late) == 10
+    assert np.diff(late).tolist() == [10] * 9
+    assert bool((np.delete(response, late) < delay_ns // 2).all())
+    assert int((answer >= delay_ns).sum()) == len(answer) // 10
 
 
 def assert_no_complaint(log: str) -> None:
