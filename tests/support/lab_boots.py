@@ -288,7 +288,7 @@ def assert_later_further_up(booted: Booted, contexts: Sequence[str]) -> None:
 
 
 def assert_delayed(booted: Booted, name: str, delay_ns: int) -> None:
-    """Of a pair's hundred answers each tenth was delayed, and no other."""
+    """Every tenth of a pair's hundred answers was delayed, and no other."""
     found = streams_of(booted, name)
     response, answer = series_of(found["host"])["response"], series_of(found["board"])["answer"]
     late = np.flatnonzero(response >= delay_ns)
