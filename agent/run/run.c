@@ -71,6 +71,7 @@ static void run_signals(void)
 	sigaction(SIGNAL_WAKE, &action, NULL);
 	action.sa_handler = SIG_IGN;
 	sigaction(SIGPIPE, &action, NULL);
+	sigaction(SIGXFSZ, &action, NULL); /* beyond ulimit -f, writing fails with an error */
 	/* whatever the caller had blocked */
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

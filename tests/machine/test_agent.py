@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import select
 import shutil
 import signal
@@ -387,10 +388,13 @@ def test_wrong_use_says_what_is_right(agent: str, words: list[str], names: str) 
     assert names in done.stderr
 
 
-def test_a_full_disk_ends_it(agent: str) -> None:
+@pytest.mark.parametrize("place", ["/dev/full", "limited.cbor"])
+def test_a_full_disk_ends_it(agent: str, place: str, tmp_path: Path) -> None:
+    """So does the largest size of a file that the caller allows (ulimit -f)."""
     done = subprocess.run(
-        [agent, "run", "timer", "--for", "10s", "--output", "/dev/full"],
+        [agent, "run", "timer", "--for", "10s", "--output", tmp_path / place],
         capture_output=True, text=True, timeout=60, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)),
     )  # fmt: skip
     assert done.returncode == 1
     assert "written" in done.stderr
