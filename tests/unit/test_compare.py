@@ -523,6 +523,16 @@ def test_a_choice_in_brackets_is_compared_by_the_word(other: str, told: list[str
 
 
 @pytest.mark.slow
+def test_what_is_on_or_off_is_yes_or_no() -> None:
+    """It was True or False."""
+    runs = study()
+    for run, active in zip(runs, (True, False, False, True), strict=True):
+        run.document["environment"]["cpu"]["smt"] = {"active": active}
+    found = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
+    assert found["cpu smt active"] == ["yes", "no"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("other", "told"), [(990_000_000, False), (980_000_000, True)])
 def test_memory_that_differs_by_less_than_a_hundredth_is_the_same(other: int, told: bool) -> None:
     runs = study()

@@ -796,6 +796,8 @@ def _flat(document: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
                 for v in value
             )
             yield name, text
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
         else:
             yield name, "" if value is None else str(value)
 
