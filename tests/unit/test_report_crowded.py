@@ -189,6 +189,8 @@ def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, 
     assert conclusion(found).startswith("With other programs, 99")
     (quantity,) = found["quantities"]
     assert compare.where(quantity).endswith(", with other programs")
+    # A trend searches the other methods of a quantity by its load.
+    assert quantity["crowded"] and quantity["load"] == {"name": "idle"}
 
 
 def test_late_wake_ups_on_a_crowded_machine_have_its_remedy() -> None:

@@ -64,7 +64,7 @@ from rtgauge.report.results.labels import (
     waits_for_answers,
 )
 from rtgauge.report.results.model import Analysis
-from rtgauge.report.sets.compare import Compared, set_facts, unreached, where
+from rtgauge.report.sets.compare import Compared, load_of, set_facts, unreached, where
 from rtgauge.report.sets.decide import decisive as primary_of
 from rtgauge.report.sets.decide import main_statistic, rank
 
@@ -100,7 +100,7 @@ def conclusion(document: Model) -> str:
     name = "tail" if quantity["tail"] is not None else "50"
     share = quantity["tail"] if name == "tail" else "50"
     rows = [row for row in quantity["rows"] if row["figures"][name] is not None]
-    load = quantity["load"]
+    load = load_of(quantity)
     what = capital(unloaded_text(load) or f"under load {load['name'].partition(':')[0]}")
     what += f", {share}{numbers.GAP}% of the {quantity['measurement']}'s {quantity['name']} samples"
     answers = waits_for_answers(quantity["name"], quantity["unit"])

@@ -50,6 +50,7 @@ __all__ = [
     "in_order",
     "is_one_of",
     "letter",
+    "load_of",
     "method_text",
     "note",
     "quantities",
@@ -429,16 +430,14 @@ def _quantity(
     budget = _budget(analysis, [one for own in members.values() for one in own])
     rows = [_row(analysis, number, members[number], tail, budget) for number in present]
     facts = dict(method)
-    described = _describe(base)
-    if any("others" in _step(runs, *one)["load"] for own in members.values() for one in own):
-        described["load"]["others"] = True
     first = rows[0]["figures"] if rows[0]["set"] == 0 else None
     for row in rows:
         row["ratio"] = None if first is None or row["set"] == 0 else _ratio(row["figures"], first)
         if row["ratio"] is not None:
             row["ratio"]["max"] = None  # one sample on either side: a ratio would rank them
     return {
-        **described,
+        **_describe(base),
+        "crowded": any("others" in _step(runs, *one)["load"] for own in each for one in own),
         "method": {name: value for name, value in facts.items() if value},
         "told": [facts[name] for name in told if facts.get(name)],
         "tail": tail,
@@ -925,7 +924,12 @@ def where(quantity: Mapping[str, Any]) -> str:
     name = quantity["measurement"]
     if quantity["name"]:  # without a name, the entry is about the whole measurement
         name += f": {quantity['name']}" + (f" ({unit})" if unit else "")
-    return f"{name}, {load_text(quantity['load'])}"
+    return f"{name}, {load_text(load_of(quantity))}"
+
+
+def load_of(quantity: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The load of a quantity for its texts: not idle next to other programs."""
+    return quantity["load"] | ({"others": True} if quantity.get("crowded") else {})
 
 
 def row_name(quantity: Mapping[str, Any]) -> str:
