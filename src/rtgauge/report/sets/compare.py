@@ -929,7 +929,7 @@ def where(quantity: Mapping[str, Any]) -> str:
 
 def load_of(quantity: Mapping[str, Any]) -> Mapping[str, Any]:
     """The load of a quantity for its texts: not idle next to other programs."""
-    return quantity["load"] | ({"others": True} if quantity.get("crowded") else {})
+    return {**quantity["load"], **({"others": True} if quantity.get("crowded") else {})}
 
 
 def row_name(quantity: Mapping[str, Any]) -> str:
