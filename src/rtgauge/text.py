@@ -274,7 +274,10 @@ def probability(value: float) -> str:
     if value <= 0:
         return "none"
     if value >= 0.5:
-        return percent(value)
+        digits = 2
+        while (found := _rounded(value, ROUND_CEILING, digits)) == 1 > value:
+            digits += 1
+        return f"{_exact(found * 100)}{GAP}%"
     one_in = int(1 / value)
     digits = max(len(str(one_in)) - 2, 0)
     return f"1 in {count(one_in // 10**digits * 10**digits)}"

@@ -226,6 +226,8 @@ def _at_borders() -> list[tuple[str, str]]:
         (bandwidth(999), "999 B/s"), (bandwidth(1234), "1.23 kB/s"),
         (numbers.probability(0), "none"), (numbers.probability(-1), "none"),
         (numbers.probability(0.5), "50 %"), (numbers.probability(0.51), "51 %"),
+        (numbers.probability(0.9023), "91 %"), (numbers.probability(0.6301), "64 %"),
+        (numbers.probability(0.9991), "99.91 %"), (numbers.probability(1.0), "100 %"),
         (numbers.probability(0.49), "1 in 2"), (numbers.probability(1 / 64), "1 in 64"),
         (numbers.probability(1 / 12_399), "1 in 12 000"),
         (numbers.probability(1e-9), "1 in 990 000 000"),
