@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 import report_runs as made
+from answers import latency
 from conftest import Run
 from report_pages import inflated
 from rtgauge import stream
@@ -1247,3 +1248,28 @@ def test_figures_of_all_samples_that_contradict_the_runs_are_not_their_conclusio
     said = conclusion(document).replace("\u202f", " ")
     assert said.startswith("Timer: latency (µs), idle, median: B/A ×0.83")
     assert "B is better" in said and "stay within" not in said
+
+
+def test_runs_too_short_for_a_median_say_so() -> None:
+    """*No difference is proven* had no reason, next to a verdict on the maxima."""
+
+    def sides(count: int) -> Any:
+        runs: list[Any] = [
+            made.run(
+                [made.step(0, [latency(20 + number, count)])],
+                id=f"0192f0c4-6d1e-7aaa-8000-00000000000{number}",
+                boot_id=f"boot{number}", findings=[],
+            )
+            for number in range(8)
+        ]  # fmt: skip
+        found = compare.compare(
+            model.analyse(runs), [RunSet("a", (0, 1, 2, 3)), RunSet("b", (4, 5, 6, 7))]
+        )
+        return found.document
+
+    (said,) = advice(sides(6))
+    assert numbers.plain(said) == (
+        "timer: latency (us), idle, median: not judged, because runs have too few samples for it. "
+        "Use longer runs (--for or --samples)."
+    )
+    assert not any("too few samples" in text for text in advice(sides(30)))

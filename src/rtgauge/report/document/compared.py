@@ -14,6 +14,7 @@ from rtgauge.report.results.cases import Case, Group, RunCases, plain
 from rtgauge.report.results.labels import capital, waits_for_answers
 from rtgauge.report.sets.compare import FIGURES, method_text, row_name, unreached, where
 from rtgauge.report.sets.decide import LEVEL, Uneven, short_waits, uneven
+from rtgauge.stats import percentile_names
 
 __all__ = [
     "advice",
@@ -390,8 +391,8 @@ def _of_several_cores(document: Document) -> bool:
 
 
 def _not_judged(document: Document) -> list[str]:
-    """The figures that are not judged because the runs have unequal numbers of samples, or because
-    waits for answers were short, each kind in one sentence."""
+    """The figures that are not judged because the runs have unequal numbers of samples or too few
+    for a median, or because waits for answers were short, each kind in one sentence."""
     said = []
     found = [(one, unlike) for one in document["comparisons"] if (unlike := _uneven(document, one))]
     if found:
@@ -402,6 +403,12 @@ def _not_judged(document: Document) -> list[str]:
             f"{_title(document, one)}{more}: {unlike.text}, so not judged, because maxima and "
             f"shares over a budget depend on the number of samples. {remedy}"
         )
+    if brief := [one for one in document["comparisons"] if _without_median(document, one)]:
+        more = f" and {len(brief) - 1} more" if len(brief) > 1 else ""
+        said.append(
+            f"{_title(document, brief[0])}{more}: not judged, because runs have too few samples "
+            "for it. Use longer runs (--for or --samples)"
+        )
     if short := [one for one in document["comparisons"] if _short_waits(document, one)]:
         more = f" and {len(short) - 1} more" if len(short) > 1 else ""
         number = numbers.plural(_short_waits(document, short[0]), "event")
@@ -410,6 +417,15 @@ def _not_judged(document: Document) -> list[str]:
             f"{capital(WAIT)}"
         )
     return said
+
+
+def _without_median(document: Document, one: Document) -> bool:
+    """Whether a run is too short for the median that is to be compared."""
+    runs = [each for row in _rows(document, one) for each in row["runs"] if each["complete"]]
+    return one["statistic"] == "50" and any(
+        each["figures"]["50"] is None and not percentile_names(each["count"] + each["missed"])
+        for each in runs
+    )
 
 
 def _incomplete(document: Document, at: int) -> int:
