@@ -635,6 +635,21 @@ def test_a_remedy_that_ends_in_a_command_has_it_apart() -> None:
     assert [one.text for one in actions] == ["Build and load the kernel module"]
 
 
+def test_a_calibration_that_failed_for_want_of_space_has_its_remedy() -> None:
+    """The first advice was another kernel."""
+    gone: dict[str, Any] = {"header": None, "end": None}
+    free = {"state": "failed", "reason": "the disk is full", "remedy": "free some space there"}
+    steps = [
+        made.step(0, [], state="skipped", reason="the run has not reached this step", **gone),
+        made.step(1, [], "clock-cost", role="calibration", **free, **gone),
+    ]
+    environment = made.ENVIRONMENT | {"realtime": "voluntary"}
+    run = made.run(steps, environment=environment, findings=[], state="failed")
+    texts = [one.text for one in answer_of(built(run)).actions]
+    assert texts[0] == "Free some space there"
+    assert "PREEMPT_RT" in texts[1]
+
+
 def test_after_an_exceeded_budget_the_remedies_of_the_latency_come_first() -> None:
     steps = mixed_steps(0, 1, 2)
     steps[-1].document["remedy"] = "build and load the kernel module: rtgauge module load"

@@ -234,7 +234,8 @@ def _broken(data: Data) -> Iterator[Action]:
     """The first remedy of a failed test, and that of most steps that failed or were skipped."""
     for test in [one for one in data.failed_tests if one["remedy"]][:1]:
         yield Action(capital(test["remedy"]), "", f"the test “{test['rule']}” can pass")
-    broken = [step for step in data.measured if step["state"] in ("failed", "skipped")]
+    steps = data.asked if data.empty else data.measured
+    broken = [step for step in steps if step["state"] in ("failed", "skipped")]
     remedies = [step["remedy"] for step in broken if step["remedy"]]
     if remedies and len(broken) * 10 >= len(data.measured):
         most = max(remedies, key=remedies.count)
