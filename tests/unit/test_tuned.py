@@ -237,6 +237,12 @@ def test_ends_of_intervals_are_told_from_the_margin(low: float, high: float, tex
     assert "0.0504" in page
 
 
+def test_a_tune_without_values_explains_no_ratio() -> None:
+    """It was "Ratio of no quantity in common with the factor on …"."""
+    page = shown(factor(0.5, 2.0, 1.0, "not estimable"))
+    assert "\nNo quantity in common. " in page and "Ratio of" not in page
+
+
 def test_no_suspected_interaction_is_left_out() -> None:
     """Values of a full design of four factors, in which all six pairs interact."""
     names = list("abcd")

@@ -95,7 +95,7 @@ def document(tune: Model) -> Document:
     done = sum(row["state"] == "complete" for row in tune["configurations"])
     return Document(
         f"Tune of {tune['target']}",
-        f"{quantity_text(tune)}. {capital(kind)}, {numbers.plural(done, 'run')}, "
+        f"{capital(quantity_text(tune))}. {capital(kind)}, {numbers.plural(done, 'run')}, "
         f"order seed {design['seed']}, study {tune['study']}",
         (
             Section("Answer", "answer", tuple(_answer(tune))),
@@ -135,15 +135,17 @@ def _factors(tune: Model) -> Iterator[Block]:
         share = "" if one["ratio"] is None else ratio(one["ratio"])
         cells = [share, _interval(one), p, one["verdict"]]
         rows.append(Row(one["name"], [Cell(text) for text in cells]))
+    ratios = (
+        f"Ratio of {quantity_text(tune)} with the factor on to that with it off, averaged over the "
+        "settings of the others. p is corrected for the number of factors (Holm). "
+    )
+    judged = tune["quantity"]["percentile"] is not None
     yield Table(
         Grid(
             "Factors",
             ("Factor", "on/off", f"95{numbers.GAP}% interval", "p", "verdict"),
             rows,
-            caption=f"Ratio of {quantity_text(tune)} with the factor on to that with it off, "
-            "averaged over the settings of the others. p is corrected for the number of factors "
-            "(Holm). "
-            f"Equivalent: within {numbers.percent(WITHIN)}.",
+            caption=f"{ratios}Equivalent: within {numbers.percent(WITHIN)}." if judged else "",
         )
     )
     reasons = [
