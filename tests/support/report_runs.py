@@ -97,7 +97,7 @@ class FakeStep:
     number: int
     document: dict[str, Any]
     series: list[FakeSeries]
-    header: stream.Header | None = None
+    header: Any = None
     settings: list[stream.Setting] = field(default_factory=list)
     told: list[stream.Event] = field(default_factory=list)
     tables: list[stream.Table] = field(default_factory=list)

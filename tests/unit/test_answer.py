@@ -376,7 +376,6 @@ def test_a_budget_without_a_series_is_not_kept() -> None:
 def test_an_operation_measured_too_few_times_gets_samples() -> None:
     series = latency(67, 100, name="call", interval_ns=0)
     step = made.step(0, [series], "syscalls", budget_ns=150_000)
-    assert step.header is not None
     given = {name: stream.Parameter(text, text) for name, text in (("samples", "100"), ("for", ""))}
     step.header = dataclasses.replace(step.header, parameters=given)
     answer = answer_of(built(made.run([step])))
@@ -413,7 +412,6 @@ def test_an_interrupted_run_with_a_failed_step_is_not_fit() -> None:
 
 def test_a_measurement_without_a_length_gets_samples() -> None:
     step = made.step(0, [latency(67, 1000, name="response")], "log-host", budget_ns=150_000)
-    assert step.header is not None
     samples = {"samples": stream.Parameter("1000", "1000")}
     step.header = dataclasses.replace(step.header, parameters=samples)
     words = shlex.split(answer_of(built(made.run([step]))).sure_command)
@@ -526,7 +524,7 @@ def test_a_budget_for_ordinary_tasks_is_judged_where_they_were_asked_for(
     step = made.step(0, [series], budget_ns=20_000, rate_per_hour=0.1)
     step.document["parameters"] = {"priority": "0"}
     parameter = stream.Parameter("0", "0")
-    step.header.parameters["priority"] = parameter  # type: ignore[union-attr,index]
+    step.header.parameters["priority"] = parameter
     series.value[::7] = top * 1000
     answer = answer_of(built(made.run([step])))
     assert answer.state is state
@@ -549,7 +547,7 @@ def test_events_without_an_answer() -> None:
     series = latency(20, 1000, name="response")
     series.gaps = ((100, 3),)
     step = made.step(0, [series], budget_ns=150_000)
-    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")
     answer = answer_of(built(made.run([step])))
     assert answer.state is State.UNFIT
     assert text(answer.worst).startswith("Observed maximum >= 5 000 us")
@@ -646,7 +644,6 @@ def test_a_known_limitation_is_no_headline() -> None:
 )
 def test_the_maximum_has_its_time(realtime: int, length_s: int, when: str) -> None:
     step = made.step(0, [latency(67)])
-    assert step.header is not None
     clock = stream.ClockReading(0, 0, realtime * 10**9)
     step.header = dataclasses.replace(step.header, clock=clock, start_ns=0)
     answer = answer_of(built(made.run([step], duration_s=length_s)))
@@ -803,8 +800,8 @@ def test_an_interrupted_response_says_how_many_events_it_lacks() -> None:
     series = latency(20, 1000, name="response")
     series.gaps = ((100, 3),)
     step = made.step(0, [series], budget_ns=150_000, state="interrupted")
-    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
-    step.header.parameters["samples"] = stream.Parameter("1500", "1500")  # type: ignore[union-attr,index]
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")
+    step.header.parameters["samples"] = stream.Parameter("1500", "1500")
     said = plain(answer_of(built(made.run([step], state="interrupted"))).scope)
     assert said.endswith(
         "3 of 1 003 events had no answer. The run ended before the remaining 497 of 1 500 events."
@@ -1032,7 +1029,6 @@ def test_what_was_and_what_was_not_measured(run: made.FakeRun, scope: str) -> No
 
 def test_the_limit_of_a_latency_of_seconds_is_a_duration() -> None:
     step = made.step(0, [latency(1_400_000)], load="sched")
-    assert step.header is not None
     given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
     step.header = dataclasses.replace(step.header, parameters=given)
     words = answer_of(built(made.run([step], findings=[]))).cause_command.split()

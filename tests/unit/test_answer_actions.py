@@ -243,7 +243,7 @@ def test_without_real_time_priority(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     steps = [made.step(0, [series(50)]), made.step(1, [series(900)], load="sched")]
     for one in steps:
-        one.header.parameters["priority"] = stream.Parameter("80", "80")  # type: ignore[union-attr,index]
+        one.header.parameters["priority"] = stream.Parameter("80", "80")
     answer = answer_of(built(made.run(steps)))
     assert (answer.state, answer.tone) == (State.UNMEASURED, "warn")
     assert "without real-time priority" in answer.title
@@ -576,7 +576,6 @@ def test_a_plan_of_another_form_does_not_hide_the_answer(steps: Any) -> None:
 
 def test_what_finds_the_cause_comes_before_a_longer_run_if_the_system_is_not_fit() -> None:
     step = made.step(0, [latency(200)], budget_ns=150_000, load="sched")
-    assert step.header is not None
     given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
     step.header = dataclasses.replace(step.header, parameters=given)
     actions = answer_of(built(made.run([step], findings=[]))).actions

@@ -135,7 +135,7 @@ def test_what_changes_the_system_is_followed_by_a_measurement() -> None:
 
 def test_what_finds_the_cause_of_a_late_answer_is_a_command() -> None:
     step = made.step(0, [latency(20, 1000, name="response")], budget_ns=150_000)
-    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")  # type: ignore[union-attr,index]
+    step.header.parameters["timeout"] = stream.Parameter(None, "5ms")
     answer = answer_of(built(made.run([step], findings=[])))
     assert answer.cause_command == "rtgauge run timer --explain"
     assert "this system" in answer.cause_hint
@@ -143,7 +143,7 @@ def test_what_finds_the_cause_of_a_late_answer_is_a_command() -> None:
 
 def test_a_run_under_load_is_long_enough_for_the_verdict() -> None:
     step = made.step(0, [latency(20, 1000)], budget_ns=150_000)
-    step.header.parameters["for"] = stream.Parameter("1s", "1s")  # type: ignore[union-attr,index]
+    step.header.parameters["for"] = stream.Parameter("1s", "1s")
     actions = answer_of(built(made.run([step], findings=[]))).actions
     (loaded,) = [one.command for one in actions if one.text == "Measure under load"]
     assert "--for 3h" in loaded

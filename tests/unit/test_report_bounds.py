@@ -172,10 +172,8 @@ def described(part: str, facts: dict[str, Any], seed: int) -> made.FakeRun:
         )
         one.document["environment"] = environment
     elif part == "parameters":
-        assert step.header is not None
         given = {name: Parameter(None, value) for name, value in facts.items()}
-        parameters = {**step.header.parameters, **given}
-        step.header = dataclasses.replace(step.header, parameters=parameters)
+        step.header.parameters.update(given)
     elif part == "step":
         step.document |= facts
     else:

@@ -185,9 +185,7 @@ def test_the_length_that_would_decide(
     values = np.array([5000] * (number - more) + [200_000] * more, np.int32)
     series = made.sampled(values, interval_ns=3600 * 10**9, policy=priority)
     step = made.step(0, [series], budget_ns=150_000, rate_per_hour=None if more else 0.02)
-    assert step.header is not None
-    parameters = {**step.header.parameters, "priority": stream.Parameter("80", "80")}
-    step.header = dataclasses.replace(step.header, parameters=parameters)
+    step.header.parameters["priority"] = stream.Parameter("80", "80")
     (verdict,) = only(made.run([step]))["verdicts"]
     assert verdict["doubt"].startswith(doubt) and bool(verdict["doubt"]) == bool(doubt)
     if doubt:
@@ -400,11 +398,9 @@ def test_an_ordinary_task_passes_for_itself_alone(
     info = made.info(interval_ns=3600 * 10**9, policy=policy)
     series = made.FakeSeries(info, np.arange(400), np.full(400, 5000, np.int32))
     step = made.step(0, [series], budget_ns=150_000, rate_per_hour=0.02)
-    assert step.header is not None
-    parameters = {name: one for name, one in step.header.parameters.items() if name != "priority"}
+    del step.header.parameters["priority"]
     if asked is not None:
-        parameters["priority"] = stream.Parameter(asked, asked)
-    step.header = dataclasses.replace(step.header, parameters=parameters)
+        step.header.parameters["priority"] = stream.Parameter(asked, asked)
     (verdict,) = only(made.run([step]))["verdicts"]
     assert verdict["result"] == result
     doubted = f"without the real-time priority asked for (SCHED_{policy.upper()})"
