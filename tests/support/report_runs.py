@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rtgauge import stream
 from rtgauge.report.results import model
+from rtgauge.stats import SUB_BITS, bucket_of
 
 MS = 1_000_000
 
@@ -149,6 +150,16 @@ def sampled(values: NDArray[Any], series: int = 0, cpu: int = 0, **more: Any) ->
     fields = {key: more.pop(key) for key in known & more.keys()}
     index = np.arange(len(values), dtype=np.int64)
     return FakeSeries(info(series, cpu, **more), index, values, **fields)
+
+
+def as_histogram(series: FakeSeries) -> FakeSeries:
+    """Keep only the histogram of a series."""
+    values = series.value
+    series.info = replace(series.info, histogram_only=True)
+    buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
+    facts = len(values), int(values.min()), int(values.max()), int(values.sum())
+    series.histogram = stream.Histogram(0, 0, *facts, 0, 0, 0, SUB_BITS, buckets)
+    return series
 
 
 def latencies(random: np.random.Generator, count: int, typical: int = 5000) -> NDArray[np.int32]:

@@ -41,7 +41,6 @@ from rtgauge.report.render import compare_text, html, markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import compare
 from rtgauge.report.sets.compare import RunSet, refusal
-from rtgauge.stats import SUB_BITS, bucket_of
 from rtgauge.store import RunRow
 
 CONTEXTS = {"irq": 300, "kernel": 2000, "user": 5000}
@@ -108,10 +107,12 @@ def compared_study(lab: str = "") -> compare.Compared:
     return compared(study(lab=lab))
 
 
-def compared(runs: list[made.FakeRun], sets: list[RunSet] | None = None) -> compare.Compared:
+def compared(
+    runs: list[made.FakeRun], sets: list[RunSet] | None = None, **claims: Any
+) -> compare.Compared:
     analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
     chosen = compare.sets_by_target(analysis.model["runs"]) if sets is None else sets
-    found = compare.compare(analysis, chosen)
+    found = compare.compare(analysis, chosen, compare.Claims(**claims))
     compare.validate(found.document)
     return found
 
@@ -120,32 +121,30 @@ def nearest_rank(values: list[int], percent: float) -> int:
     return sorted(values)[math.ceil(round(len(values) * percent / 100, 9)) - 1]
 
 
-def as_histogram(one: made.FakeSeries, values: Any) -> None:
-    """Keep only the histogram of a series."""
-    one.info = dataclasses.replace(one.info, histogram_only=True)
-    buckets = np.stack(np.unique(bucket_of(values), return_counts=True), axis=1)
-    facts = len(values), int(values.min()), int(values.max()), int(values.sum())
-    one.histogram = stream.Histogram(0, 0, *facts, 0, 0, 0, SUB_BITS, buckets)
+def blocks(
+    made_of: Callable[[int, int], made.FakeSeries], budget_ns: int | None = None, **claims: Any
+) -> dict[str, Any]:
+    """The comparison of two targets in eight blocks. ``made_of`` gives the series of a block and a
+    target."""
+    runs = []
+    for repeat in range(8):
+        for place, target in enumerate(("a", "b")):
+            name = f"{place}{repeat}"
+            step = made.step(0, [made_of(repeat, place)], budget_ns=budget_ns)
+            more = {"id": name, "boot_id": name, "target": target, "repeat": repeat}
+            runs.append(made.run([step], study="s", **more))
+    return compared(runs, **claims).document
 
 
 def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
     """The upper ends of its buckets were worse in each block."""
-    runs = []
-    for repeat in range(8):
-        for place, target in enumerate(("a", "b")):
-            values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
-            one = made.sampled(values)
-            if place:
-                as_histogram(one, values)
-            run = made.run(
-                [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
-                boot_id=f"{place}{repeat}",
-            )  # fmt: skip
-            run.document["repeat"] = repeat
-            runs.append(run)
-    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
-    sets = compare.sets_by_target(analysis.model["runs"])
-    document = compare.compare(analysis, sets, compare.Claims(within=0.001)).document
+
+    def made_of(repeat: int, place: int) -> made.FakeSeries:
+        values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
+        one = made.sampled(values)
+        return made.as_histogram(one) if place else one
+
+    document = blocks(made_of, within=0.001)
     rows = document["quantities"][0]["rows"]
     assert [one["bucket"] for row in rows for one in row["runs"]] == [0] * 8 + [1 / 128] * 8
     found = {one["statistic"]: one for one in document["comparisons"]}
@@ -156,23 +155,14 @@ def test_a_histogram_of_the_same_samples_is_no_difference() -> None:
 
 def test_buckets_are_not_the_steps_of_a_clock() -> None:
     """The distances of the upper ends and of the maximum depended on the maximum."""
-    runs = []
-    for repeat in range(8):
-        for place, target in enumerate(("a", "b")):
-            values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
-            values = (values * (1 + 0.008 * place)).astype(np.int32)
-            values[0] = 540_671 + place  # the end of a bucket, or not
-            one = made.sampled(values)
-            as_histogram(one, values)
-            run = made.run(
-                [made.step(0, [one])], id=f"{place}{repeat}", target=target, study="s",
-                boot_id=f"{place}{repeat}",
-            )  # fmt: skip
-            run.document["repeat"] = repeat
-            runs.append(run)
-    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
-    sets = compare.sets_by_target(analysis.model["runs"])
-    document = compare.compare(analysis, sets, compare.Claims(within=0.001)).document
+
+    def made_of(repeat: int, place: int) -> made.FakeSeries:
+        values = np.random.default_rng(repeat).normal(5e5, 1e4, 2000).astype(np.int32)
+        values = (values * (1 + 0.008 * place)).astype(np.int32)
+        values[0] = 540_671 + place  # the end of a bucket, or not
+        return made.as_histogram(made.sampled(values))
+
+    document = blocks(made_of, within=0.001)
     rows = document["quantities"][0]["rows"]
     assert len({one["resolution_ns"] for row in rows for one in row["runs"]}) == 1
     found = {one["statistic"]: one for one in document["comparisons"]}
@@ -186,23 +176,15 @@ def test_samples_in_the_bucket_of_the_budget_are_not_over_it(
 ) -> None:
     """With a budget of 150.2 us, the first system has more samples of 150.0 us, and the second has
     twice as many over it."""
-    runs = []
-    for repeat in range(8):
-        for place, target in enumerate(("a", "b")):
-            values = np.random.default_rng(repeat).normal(5e4, 1e3, 2000).astype(np.int32)
-            values[:100] = near if place == 0 else 50_000
-            values[100 : 120 + 20 * place] = 160_000
-            one = made.sampled(values)
-            if place or repeat >= sampled:
-                as_histogram(one, values)
-            run = made.run(
-                [made.step(0, [one], budget_ns=150_200)], id=f"{place}{repeat}", target=target,
-                study="s", boot_id=f"{place}{repeat}",
-            )  # fmt: skip
-            run.document["repeat"] = repeat
-            runs.append(run)
-    analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
-    document = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
+
+    def made_of(repeat: int, place: int) -> made.FakeSeries:
+        values = np.random.default_rng(repeat).normal(5e4, 1e3, 2000).astype(np.int32)
+        values[:100] = near if place == 0 else 50_000
+        values[100 : 120 + 20 * place] = 160_000
+        one = made.sampled(values)
+        return made.as_histogram(one) if place or repeat >= sampled else one
+
+    document = blocks(made_of, budget_ns=150_200)
     rows = document["quantities"][0]["rows"]
     assert [one["over"] for row in rows for one in row["runs"]] == [20] * 8 + [40] * 8
     unsure = verdict == "not decided" and not sampled
@@ -385,9 +367,7 @@ def test_options_of_a_skipped_step_hide_no_difference(asked: dict[str, str], fir
     runs = [kernel_run(1, "local", "6.1"), kernel_run(2, "local", "6.1")]
     for run, dither in zip(runs, ("no", "yes"), strict=True):
         for step in run.steps:
-            assert step.header is not None
-            parameters = {**step.header.parameters, "dither": stream.Parameter(None, dither)}
-            step.header = dataclasses.replace(step.header, parameters=parameters)
+            step.header.parameters["dither"] = stream.Parameter(None, dither)
     skipped = runs[0].steps[0 if first else 1]
     skipped.series, skipped.header = [], None
     skipped.document.update(state="skipped", parameters=asked)
@@ -1048,14 +1028,19 @@ def stalled(number: int, repeat: int, target: str, factor: float) -> made.FakeRu
     )
 
 
+def stalled_runs(factor: float) -> list[made.FakeRun]:
+    """Runs of two targets in turn, of which the second has this factor."""
+    return [
+        stalled(2 * repeat + at, repeat, target, each)
+        for repeat in range(6)
+        for at, (target, each) in enumerate((("lab:a", 1.0), ("lab:b", factor)))
+    ]
+
+
 @pytest.mark.slow
 def test_stalls_count_with_all_periods_that_they_delay() -> None:
     """One sample in 1950 is late, but one period in 45: the tail of the samples is better."""
-    runs = [
-        stalled(2 * repeat + at, repeat, target, factor)
-        for repeat in range(6)
-        for at, (target, factor) in enumerate((("lab:a", 1.0), ("lab:b", 0.7)))
-    ]
+    runs = stalled_runs(0.7)
     found = compared(runs).document
     one, other = found["quantities"][0]["rows"]
     assert other["missed"] == 6 * 9 * 49
@@ -1096,11 +1081,7 @@ def test_events_that_were_not_waited_for_as_long_as_the_budget_are_counted(
 @pytest.mark.slow
 def test_lost_samples_may_be_the_largest() -> None:
     """30 of 20 000 samples, more than a thousandth, have unknown values: so has the tail."""
-    runs = [
-        stalled(2 * repeat + at, repeat, target, 1.0)
-        for repeat in range(6)
-        for at, target in enumerate(("lab:a", "lab:b"))
-    ]
+    runs = stalled_runs(1.0)
     for run in runs[1::2]:
         run.steps[0].series[0].untold_losses = 30
     found = compared(runs).document
@@ -1118,9 +1099,7 @@ def test_other_cpus_of_task_and_load_are_told() -> None:
     runs = study()[:2]
     for run, cpu, load in zip(runs, ("3", "0-3"), ("0", None), strict=True):
         for step in run.steps:
-            assert step.header is not None
-            parameters = {**step.header.parameters, "cpu": stream.Parameter("all", cpu)}
-            step.header = dataclasses.replace(step.header, parameters=parameters)
+            step.header.parameters["cpu"] = stream.Parameter("all", cpu)
             step.document["run_options"] = {"load": "sched"} | ({"load-cpu": load} if load else {})
     found = {one["name"]: one["values"] for one in compared(runs).document["differences"]}
     assert (found["CPUs measured"], found["CPUs of the load"]) == (["3", "0-3"], ["0", "–"])

@@ -30,7 +30,7 @@ from rtgauge.report.render import console, html, markdown
 from rtgauge.report.results import gather, model
 from rtgauge.report.results.kept import joined, packed, unpacked
 from rtgauge.report.sets.trend import Trended, trend, validate
-from rtgauge.stream import Counter, Histogram
+from rtgauge.stream import Counter
 
 
 def _run(number: int, centre: float, **more: Any) -> made.FakeRun:
@@ -195,13 +195,7 @@ def _constant(levels: Sequence[int], hz: int = 10**9, coarse: bool = False) -> d
     runs = []
     for at, level in enumerate(np.repeat(levels, 30).tolist()):
         series = made.sampled(np.full(100, level, np.int64))
-        if coarse:
-            series.info = replace(series.info, histogram_only=True)
-            buckets = np.array([[stats.bucket_of(level), 100]])
-            facts = 100, level, level, 100 * level
-            series.histogram = Histogram(0, 0, *facts, 0, 0, 0, stats.SUB_BITS, buckets)
-        step = made.step(0, [series])
-        assert step.header is not None
+        step = made.step(0, [made.as_histogram(series) if coarse else series])
         step.header = replace(step.header, counter=Counter("tsc", hz))
         number = f"0192f0c4-6d1e-7aaa-8000-{at:012}"
         started = f"2026-11-{at // 24 + 1:02}T{at % 24:02}:00:00Z"
@@ -256,14 +250,11 @@ def test_histograms_of_the_same_samples_are_no_change() -> None:
     """The upper ends of their buckets are larger than the samples."""
     runs = [_run(at, 5000.0) for at in range(30)]
     value = runs[0].steps[0].series[0].value
-    buckets = np.stack(np.unique(stats.bucket_of(value), return_counts=True), axis=1)
-    facts = len(value), int(value.min()), int(value.max()), int(value.sum())
     for at, run in enumerate(runs):
         (one,) = run.steps[0].series
         one.value = value
         if at >= 20:
-            one.info = replace(one.info, histogram_only=True)
-            one.histogram = Histogram(0, 0, *facts, 0, 0, 0, stats.SUB_BITS, buckets)
+            made.as_histogram(one)
     series = _trend(runs)["series"]
     assert [one["verdict"] for one in series] == ["constant"] * 3
     assert len({one["value"] for one in series[0]["values"]}) == 2

@@ -24,7 +24,6 @@ from rtgauge.report.render import markdown
 from rtgauge.report.results import model
 from rtgauge.report.sets import tuned as sets
 from rtgauge.text import plain
-from test_compare import as_histogram
 
 Row = dict[str, Any]
 
@@ -318,7 +317,7 @@ def test_the_buckets_of_a_histogram_are_resolution(histogram: bool, blur: float)
     for number in range(2):
         one = made.sampled(values)
         if histogram and number:
-            as_histogram(one, values)
+            made.as_histogram(one)
         runs.append(made.run([made.step(0, [one])], id=str(number)))
     analysis = model.analyse(runs, pictures=False)  # type: ignore[arg-type]
     assert sets._values(analysis).blur == pytest.approx(blur, abs=1e-3)
