@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -54,6 +54,12 @@ def run(core: FakeCore, tmp_path: Path, *words: str) -> tuple[int, Stream, str]:
     return done.returncode, read(output), done.stderr.decode()
 
 
+def on_core(tmp_path: Path, *words: str, **more: Any) -> tuple[int, Stream, str, FakeCore]:
+    """A step of the agent on a core of the latest revision, which ``more`` describes."""
+    core = FakeCore(tmp_path / "core", **{"revision": KNOWN[-1], **more})
+    return *run(core, tmp_path, *words, "--core", "cobalt"), core
+
+
 def test_fake_core_equals_kernel(tmp_path: Path) -> None:
     """Each call has the result of a real kernel, and writes as many bytes."""
     source = str(ROOT / "tests" / "support" / "cobalt_calls.c")
@@ -67,8 +73,7 @@ def test_fake_core_equals_kernel(tmp_path: Path) -> None:
 @pytest.mark.parametrize("revision", KNOWN)
 @pytest.mark.parametrize("method", ["clock_nanosleep", "nanosleep", "timer", "timerfd"])
 def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
-    core = FakeCore(tmp_path / "core", revision=revision)
-    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt", "--method", method)
+    code, stream, said, core = on_core(tmp_path, *TIMER, "--method", method, revision=revision)
     assert (code, said) == (0, "")
     assert (stream.header.core, stream.header.core_revision) == ("cobalt", revision)
     assert stream.samples[0] == 20
@@ -91,8 +96,7 @@ def test_timer_on_core(tmp_path: Path, revision: int, method: str) -> None:
 def test_timer_that_is_set_after_its_due_time(tmp_path: Path, periods: int) -> None:
     """The core does not start such a timer: the first wake-up is late, and nothing else is lost."""
     late_ns = periods * 5_000_000 + 1_000_000
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], late_ns=late_ns)
-    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt", "--method", "timerfd")
+    code, stream, said, _ = on_core(tmp_path, *TIMER, "--method", "timerfd", late_ns=late_ns)
     assert (code, said) == (0, "")
     assert stream.samples[0] == 20
     assert stream.missed[0] >= periods
@@ -103,8 +107,7 @@ def test_timer_that_is_set_after_its_due_time(tmp_path: Path, periods: int) -> N
 
 @pytest.mark.parametrize("method", ["clock_nanosleep", "timer", "timerfd"])
 def test_dither_on_core(tmp_path: Path, method: str) -> None:
-    words = [*TIMER[:-1], "yes", "--core", "cobalt", "--method", method]
-    code, stream, said = run(FakeCore(tmp_path / "core", revision=KNOWN[-1]), tmp_path, *words)
+    code, stream, said, _ = on_core(tmp_path, *TIMER[:-1], "yes", "--method", method)
     assert (code, said) == (0, "")
     latency = next(one for one in stream.series if one.companion is None)
     assert stream.samples[latency.series] == 20
@@ -112,8 +115,7 @@ def test_dither_on_core(tmp_path: Path, method: str) -> None:
 
 
 def test_gravity_is_set_for_the_run(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], gravity="0i 1500k 2500u")
-    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, stream, _, core = on_core(tmp_path, *TIMER, gravity="0i 1500k 2500u")
     assert code == 0
     gravity = [one for one in stream.records if isinstance(one, Setting) and one.name == GRAVITY]
     assert [(one.asked, one.before, one.effective, one.reason) for one in gravity] == [
@@ -123,8 +125,7 @@ def test_gravity_is_set_for_the_run(tmp_path: Path) -> None:
 
 
 def test_gravity_stays_with_kept_settings(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
-    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt", "--keep-settings")
+    code, stream, _, core = on_core(tmp_path, *TIMER, "--keep-settings")
     assert code == 0
     assert not [one for one in stream.records if isinstance(one, Setting) and one.name == GRAVITY]
     assert core.gravity_now == "gravity: irq=0 kernel=2000 user=2000"
@@ -145,8 +146,7 @@ def test_killed_agent_gives_gravity_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("faults", [0, 1])
 def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, faults=faults)
-    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, stream, *_ = on_core(tmp_path, *TIMER, leave=5, faults=faults)
     assert code == 3
     failed = verdicts(stream)[RULE]
     assert failed.result == "fail"
@@ -161,8 +161,7 @@ def test_switch_fails_test(tmp_path: Path, faults: int) -> None:
 @pytest.mark.parametrize("words", [TIMER, ("core-switches", "--cpu", CPU, "--for", "200ms")])
 def test_core_that_does_not_count_is_inconclusive(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Without CONFIG_XENO_OPT_STATS each counter of the core is 0."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False)
-    code, stream, said = run(core, tmp_path, *words, "--core", "cobalt")
+    code, stream, said, _ = on_core(tmp_path, *words, counts=False)
     assert (code, said) == (0, "")
     found = verdicts(stream)[RULE]
     assert found.result == "inconclusive"
@@ -171,17 +170,15 @@ def test_core_that_does_not_count_is_inconclusive(tmp_path: Path, words: tuple[s
 
 
 def test_reported_switch_fails_without_counters(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False, leave=5)
-    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, stream, *_ = on_core(tmp_path, *TIMER, counts=False, leave=5)
     assert code == 3
     assert verdicts(stream)[RULE].result == "fail"
     assert "1 switch to Linux" in verdicts(stream)[RULE].evidence
 
 
 def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], counts=False)
-    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500", "--core", "cobalt")
-    code, stream, _ = run(core, tmp_path, *words)
+    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500")
+    code, stream, *_ = on_core(tmp_path, *words, counts=False)
     assert code == 0
     found = verdicts(stream)["uncontended operations make no system call"]
     assert found.result == "skipped"
@@ -199,8 +196,7 @@ def test_calls_that_nobody_counts_are_skipped(tmp_path: Path) -> None:
     ],
 )
 def test_remedy_is_that_of_the_reason(tmp_path: Path, reason: int, remedy: str) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], leave=5, reason=reason)
-    code, stream, _ = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, stream, *_ = on_core(tmp_path, *TIMER, leave=5, reason=reason)
     assert code == 3
     assert remedy in verdicts(stream)[RULE].remedy
     assert "time under Linux" in verdicts(stream)[RULE].remedy
@@ -275,8 +271,7 @@ def test_stop_is_not_a_switch(tmp_path: Path, *, counts: bool, mayday: int, resu
 def test_refusal_is_one_line_with_remedy(
     tmp_path: Path, refusal: int, words: str, remedy: str
 ) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], refusal=refusal)
-    code, stream, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, stream, said, core = on_core(tmp_path, *TIMER, refusal=refusal)
     assert code == 77
     assert stream.trailer.state == "skipped"
     first, second = said.splitlines()
@@ -297,8 +292,7 @@ def test_clock_of_stopped_core_is_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("revision", [1, 16, 17, 21, 4000000000])
 def test_unknown_revision_is_refused(tmp_path: Path, revision: int) -> None:
-    core = FakeCore(tmp_path / "core", revision=revision)
-    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, _, said, core = on_core(tmp_path, *TIMER, revision=revision)
     assert code == 77
     assert f"revision {revision} of the Cobalt interface" in said
     assert "Xenomai 3.2 or 3.3" in said
@@ -307,8 +301,7 @@ def test_unknown_revision_is_refused(tmp_path: Path, revision: int) -> None:
 
 def test_clock_of_ipipe_is_refused(tmp_path: Path) -> None:
     """Xenomai 3.2 has the same revision there, but the clock of the I-pipe."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[0], ipipe=True)
-    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, _, said, core = on_core(tmp_path, *TIMER, revision=KNOWN[0], ipipe=True)
     assert code == 77
     first, second = said.splitlines()
     assert "rtgauge does not support Cobalt on the I-pipe, which has its own clock" in first
@@ -317,8 +310,7 @@ def test_clock_of_ipipe_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_features_are_named(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], missing="smp")
-    code, _, said = run(core, tmp_path, *TIMER, "--core", "cobalt")
+    code, _, said, _ = on_core(tmp_path, *TIMER, missing="smp")
     assert code == 77
     assert "lacks features: smp" in said
 
@@ -390,18 +382,15 @@ def test_linux_asks_no_core(tmp_path: Path, words: tuple[str, ...]) -> None:
 def test_what_core_does_not_have(
     tmp_path: Path, words: tuple[str, ...], code: int, said: str
 ) -> None:
-    found, _, text = run(
-        FakeCore(tmp_path / "core", revision=KNOWN[-1]), tmp_path, *words, "--core", "cobalt"
-    )
+    found, _, text, _ = on_core(tmp_path, *words)
     assert found == code
     assert said in text
 
 
 @pytest.mark.parametrize("revision", KNOWN)
 def test_uncontended_semaphores_ask_no_core(tmp_path: Path, revision: int) -> None:
-    core = FakeCore(tmp_path / "core", revision=revision)
-    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500", "--core", "cobalt")
-    code, stream, said = run(core, tmp_path, *words)
+    words = ("sem-uncontended", "--cpu", CPU, "--samples", "500")
+    code, stream, said, core = on_core(tmp_path, *words, revision=revision)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
     assert set(stream.samples.values()) == {500}
     assert core.calls.count(10) == 2
@@ -409,8 +398,7 @@ def test_uncontended_semaphores_ask_no_core(tmp_path: Path, revision: int) -> No
 
 
 def test_waiters_of_core_are_released_by_priority(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
-    code, stream, said = run(core, tmp_path, "sem-order", "--cpu", CPU, "--core", "cobalt")
+    code, stream, said, core = on_core(tmp_path, "sem-order", "--cpu", CPU)
     assert (code, said) == (0, "")
     rules = verdicts(stream)
     assert len(rules) == 5
@@ -429,8 +417,7 @@ def test_yield_that_sleeps_for_a_tick_is_not_out_of_turn(
 ) -> None:
     """The core lets it wait, and the other threads continue without it: in a loop with samples, or
     in a batch, which is repeated."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=interrupted)
-    code, stream, said = run(core, tmp_path, *SWITCH, "--core", "cobalt")
+    code, stream, said, _ = on_core(tmp_path, *SWITCH, interrupted=interrupted)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
     rules = verdicts(stream)
     assert {rule: one.result for rule, one in rules.items()} == {RULE: "pass", IN_TURN: "pass"}
@@ -444,9 +431,8 @@ def test_yield_that_sleeps_for_a_tick_is_not_out_of_turn(
 def test_loops_that_all_wait_are_inconclusive(tmp_path: Path) -> None:
     """No order counts then, and a core that forgets threads must not pass."""
     waiting = range(100, 100_000, 100)
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=waiting)
-    words = ("--threads", "10", "--samples", "100", "--core", "cobalt")
-    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    words = ("--threads", "10", "--samples", "100")
+    code, stream, *_ = on_core(tmp_path, *SWITCH[:3], *words, interrupted=waiting)
     assert code == 0
     found = verdicts(stream)[IN_TURN]
     assert found.result == "inconclusive"
@@ -456,9 +442,8 @@ def test_loops_that_all_wait_are_inconclusive(tmp_path: Path) -> None:
 
 def test_loop_without_wait_is_judged(tmp_path: Path) -> None:
     """A loop with a wait is repeated, and the order of the second one counts."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=(100,), unfair=700)
-    words = ("--threads", "10", "--samples", "100", "--core", "cobalt")
-    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    words = ("--threads", "10", "--samples", "100")
+    code, stream, *_ = on_core(tmp_path, *SWITCH[:3], *words, interrupted=(100,), unfair=700)
     assert code == 3
     found = verdicts(stream)[IN_TURN]
     assert found.result == "fail"
@@ -466,9 +451,8 @@ def test_loop_without_wait_is_judged(tmp_path: Path) -> None:
 
 
 def test_waits_that_nobody_counts_do_not_fail(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], interrupted=(100,), counts=False)
-    words = ("--threads", "10", "--samples", "600", "--core", "cobalt")
-    code, stream, _ = run(core, tmp_path, *SWITCH[:3], *words)
+    words = ("--threads", "10", "--samples", "600")
+    code, stream, *_ = on_core(tmp_path, *SWITCH[:3], *words, interrupted=(100,), counts=False)
     assert code == 0
     found = verdicts(stream)[IN_TURN]
     assert found.result == "inconclusive"
@@ -476,8 +460,7 @@ def test_waits_that_nobody_counts_do_not_fail(tmp_path: Path) -> None:
 
 
 def test_thread_out_of_turn_fails_on_core(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], unfair=100)
-    code, stream, _ = run(core, tmp_path, *SWITCH, "--core", "cobalt")
+    code, stream, *_ = on_core(tmp_path, *SWITCH, unfair=100)
     assert code == 3
     assert verdicts(stream)[RULE].result == "pass"
     failed = verdicts(stream)[IN_TURN]
@@ -488,8 +471,7 @@ def test_thread_out_of_turn_fails_on_core(tmp_path: Path) -> None:
 
 def test_refused_task_is_an_error(tmp_path: Path) -> None:
     """The core has a slot for the conductor, but none for the first waiter."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], tasks=1)
-    code, stream, said = run(core, tmp_path, "sem-order", "--cpu", CPU, "--core", "cobalt")
+    code, stream, said, _ = on_core(tmp_path, "sem-order", "--cpu", CPU, tasks=1)
     assert code == 1
     assert stream.trailer.state == "failed"
     assert "cannot start a thread: Resource temporarily unavailable" in said.splitlines()[0]
@@ -517,14 +499,13 @@ def test_kernel_without_core(tmp_path: Path) -> None:
     assert "no Cobalt core" in done.stderr.decode()
 
 
-WARPS: Final = ("clock-warps", "--cpu", CPU, "--for", "100ms", "--core", "cobalt")
+WARPS: Final = ("clock-warps", "--cpu", CPU, "--for", "100ms")
 BACKWARDS: Final = "no clock goes backwards"
 SAME: Final = "the clock of the core is that of Linux"
 
 
 def test_clocks_on_core(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
-    code, stream, said = run(core, tmp_path, *WARPS)
+    code, stream, said, core = on_core(tmp_path, *WARPS)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
     found = {rule: one.result for rule, one in verdicts(stream).items()}
     assert found == {BACKWARDS: "pass", SAME: "pass", RULE: "pass"}
@@ -537,8 +518,7 @@ def test_clocks_on_core(tmp_path: Path) -> None:
 
 
 def test_warp_fails(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], warp=5)
-    code, stream, _ = run(core, tmp_path, *WARPS)
+    code, stream, *_ = on_core(tmp_path, *WARPS, warp=5)
     assert code == 3
     failed = verdicts(stream)[BACKWARDS]
     assert failed.result == "fail"
@@ -554,8 +534,7 @@ def test_warp_fails(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ahead_ns", [-50_000_000, 50_000_000])
 def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], ahead_ns=ahead_ns)
-    code, stream, _ = run(core, tmp_path, *WARPS)
+    code, stream, *_ = on_core(tmp_path, *WARPS, ahead_ns=ahead_ns)
     assert code == 3
     found = verdicts(stream)
     assert found[BACKWARDS].result == "pass"
@@ -568,9 +547,8 @@ def test_clock_of_another_time_fails(tmp_path: Path, ahead_ns: int) -> None:
 def test_registers_on_core(tmp_path: Path) -> None:
     """Tasks of the core stay there. A task of both cores is not judged, and the others are Linux
     threads."""
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1])
-    words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
-    code, stream, said = run(core, tmp_path, *words)
+    words = ("core-switches", "--cpu", CPU, "--for", "300ms")
+    code, stream, said, core = on_core(tmp_path, *words)
     assert (code, said, stream.header.core) == (0, "", "cobalt")
     rows = rows_of(stream, "switches")
     assert [row[1] for row in rows] == [
@@ -586,9 +564,8 @@ def test_registers_on_core(tmp_path: Path) -> None:
 
 
 def test_calls_that_switch_nothing_are_not_checks(tmp_path: Path) -> None:
-    core = FakeCore(tmp_path / "core", revision=KNOWN[-1], sleepless=errno.EPERM)
-    words = ("core-switches", "--cpu", CPU, "--for", "300ms", "--core", "cobalt")
-    code, stream, _ = run(core, tmp_path, *words)
+    words = ("core-switches", "--cpu", CPU, "--for", "300ms")
+    code, stream, *_ = on_core(tmp_path, *words, sleepless=errno.EPERM)
     assert code == 0
     rows = rows_of(stream, "switches")
     checks = {str(row[1]): row[2] for row in rows}
