@@ -87,7 +87,7 @@ static int find_holder(void *arg, int folder, const char *name)
 static int lock_folder(int folder, struct message *msg)
 {
 	const struct timespec pause = { .tv_nsec = LOCK_PAUSE_NS };
-	char remedy[128];
+	char remedy[160];
 	pid_t holder;
 	int round, alive = 0;
 
@@ -99,8 +99,11 @@ static int lock_folder(int folder, struct message *msg)
 					   "the state folder cannot be locked: %s",
 					   strerror(errno));
 		if (journal_each(folder, find_holder, &holder) > 0 && ++alive >= ALIVE_ROUNDS) {
-			snprintf(remedy, sizeof(remedy), "wait until it ends, or end it: kill %d",
-				 (int)holder);
+			snprintf(
+				remedy, sizeof(remedy),
+				"wait until it ends, end it (kill %d), or measure at the same time "
+				"with --keep-settings",
+				(int)holder);
 			return message_set(msg, -EBUSY, remedy,
 					   "another agent, process %d, is measuring here",
 					   (int)holder);

@@ -472,7 +472,8 @@ static void test_settings(void)
 	tap_check(settings_verify(s, see_change, &seen) == 0 && seen.count == 2,
 		  "it is as set again");
 	tap_check(settings_open(&second, &undone, &msg) == -EBUSY &&
-			  strstr(msg.text, "another agent") && strstr(msg.remedy, "kill"),
+			  strstr(msg.text, "another agent") && strstr(msg.remedy, "kill") &&
+			  strstr(msg.remedy, "--keep-settings"),
 		  "a second agent is refused");
 	tap_check(settings_guard_group(s, getpgrp()) == -EINVAL &&
 			  settings_guard_group(s, 1) == -EINVAL,

@@ -270,7 +270,8 @@ def test_a_step_waits_for_another_agent(store: Store) -> None:
     assert outcome.state == "complete"
     (message,) = watcher.messages
     assert message == (
-        "fake:busy=3: another agent, process 42, is measuring here. Waiting up to 2 min for it …"
+        "fake:busy=3: another agent, process 42, is measuring here. Waiting up to 2 min for it "
+        "(a step with --keep-settings does not wait) …"
     )
     first = store.get(outcome.id).document["steps"][1]  # the calibration, which comes first
     assert (first["state"], first["reason"]) == ("complete", "waited 6 s for another agent")

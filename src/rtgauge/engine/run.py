@@ -541,7 +541,8 @@ class Run:
             return ended
         limit = self._limits.busy_s
         self._progress.message(
-            f"{target.name}: {ended.reason}. Waiting up to {plain(duration(limit))} for it …"
+            f"{target.name}: {ended.reason}. Waiting up to {plain(duration(limit))} for it "
+            "(a step with --keep-settings does not wait) …"
         )
         began = self._clock.monotonic()
         waited = 0.0
