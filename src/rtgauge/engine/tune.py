@@ -91,7 +91,7 @@ def blamed(failed: Sequence[set[int]], good: Sequence[set[int]]) -> set[int]:
 
 
 def screening(factors: int, seed: int) -> tuple[Document, list[Document]]:
-    """The design for so many factors, and its configurations in their order. Raises UsageError."""
+    """The design for ``factors`` factors, and its configurations in order. Raises UsageError."""
     try:
         found = stats.design(factors, seed)
     except ValueError:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes out of the lab's cache what is not used any more.
+"""Removes from the lab's cache what is no longer used.
 
-That is what was made for an earlier kernel, agent or module, kernels that a newer one has taken the
-place of, and copies of users' kernels, once they were unused for 14 days, and what was left
-of downloads. The kernels of the lab's own boards stay: they cost a download. Only what the lab has
-made is looked at, by its record or its name, and under the locks of those who make it.
+docs/reference/lab.md lists what is removed. The current kernels of the lab's own boards stay,
+because they cost a download. Only entries that the lab made are examined, by record or name, under
+the locks of the functions that make them.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Removed:
 
 
 def prune(days: float = DAYS, *, say: Say = lambda _: None) -> list[Removed]:
-    """Remove what has not been used for so many days. Gives the removed entries, in order.
+    """Remove what has not been used for ``days``. Returns the removed entries, in order.
 
     Waits until boards are prepared. Raises TargetError.
     """

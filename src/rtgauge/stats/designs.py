@@ -61,8 +61,8 @@ def plackett_burman(size: int) -> npt.NDArray[np.int_]:
 
 
 def design(factors: int, seed: int) -> Design:
-    """The design for so many factors. ``seed`` determines the order of the blocks, and that of the
-    runs in each. Raises ValueError for no or too many factors."""
+    """The design for ``factors`` factors. ``seed`` determines the order of the blocks and of their
+    runs. Raises ValueError for no or too many factors."""
     if not 1 <= factors <= FACTORS_MAX:
         raise ValueError(f"a design has 1 to {FACTORS_MAX} factors, not {factors}")
     order = random.Random(seed)

@@ -152,7 +152,7 @@ def second_line(
     late_ns: Float64 | None = None,
     least_ns: float = 1.0,
 ) -> Line | None:
-    """Samples that are larger at regular times than the others, if there are such.
+    """Samples that are larger at regular times than the others, if any.
 
     ``times``: when each sample was taken (ns); ``excess``: by how much it is above the median of
     its series. ``place``: where in its test loop each was taken, from 0 to 1; what comes at the
@@ -230,10 +230,10 @@ def disturber(
 def _reach(times: Float64, excess: Float64, found: Comb, woken: bool) -> float:
     """The largest sample that is within the rhythm's part of the period not by chance alone.
 
-    ``excess`` falls. From its largest on, the samples are added until so many of them are within
-    that part that the binomial probability of it is at most 1 in 100. Those up to twice as large as
-    the last one may then be due to the rhythm. Samples of one turn count once within the part and
-    once outside, because one event may delay several."""
+    ``excess`` is descending. Its samples are added, the largest first, until the binomial
+    probability of the number of them within that part is at most 1 in 100. Those up to twice as
+    large as the last one may then be due to the rhythm. Samples of one turn count once within the
+    part and once outside, because one event may delay several."""
     within = found.within(times)
     turn = np.floor((times - found.phase_ns) / found.period_ns + 0.5)
     _, first = np.unique(2 * turn + within, return_index=True)

@@ -171,9 +171,9 @@ def comb(
 
     Times are in ns. Events without a rhythm come more often where there are more samples; that is
     taken into account, so that the rhythm of the sampling is not found. At least 12 periods must
-    have had an event. Events of one period count as one cluster: a few
-    bursts of many events are not a rhythm. The chance of a result is at most 1 in 10 000 for events
-    without a rhythm, counted over all frequencies that are tried.
+    have had an event. Events of one period count as one cluster: a few bursts of many events are
+    not a rhythm. The chance of a result is at most 1 in 10 000 for events without a rhythm, counted
+    over all frequencies that are tried.
 
     ``interval_ns``: of the grid on which the samples were taken, if any. Periods below two
     intervals are not searched then, because each looks like a longer one (``aliases``).
@@ -287,7 +287,7 @@ def _sums(power: Float64, harmonics: int, number: int) -> Float64:
 
 
 def _log_chance(total: float, harmonics: int) -> float:
-    """The logarithm of the chance that the sum of so many exponentials is as large."""
+    """The logarithm of the chance that the sum of ``harmonics`` exponentials is as large."""
     terms = sum(total**k / math.factorial(k) for k in range(harmonics))
     return math.log(terms) - total
 

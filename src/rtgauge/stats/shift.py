@@ -51,9 +51,9 @@ class Shift:
 
     ``estimate``: the median of the means, averages or differences between which the interval is.
     ``low``, ``high``: the interval with the confidence asked for; infinite where the runs are too
-    few to exclude anything. ``p``: two-sided probability
-    of a result as extreme if the configurations were equal. ``least_p``: the smallest that so many
-    runs can give. ``runs``: the number of blocks, or of runs on both sides.
+    few to exclude anything. ``p``: two-sided probability of a result as extreme if the
+    configurations were equal. ``least_p``: the smallest that this number of runs can give.
+    ``runs``: the number of blocks, or of runs on both sides.
     """
 
     estimate: float

@@ -221,7 +221,7 @@ def beta_inverse(first: float, second: float, probability: float) -> float:
 
 
 def chi_square_quantile(freedom: int, probability: float) -> float:
-    """The quantile of the chi-square distribution with so many degrees of freedom."""
+    """The quantile of the chi-square distribution with ``freedom`` degrees of freedom."""
     return 2 * gamma_inverse(freedom / 2, probability)
 
 

@@ -43,7 +43,7 @@ _MARGIN = 2 << SUB_BITS
 
 
 def bins_for(count: int, most: int = BINS) -> int:
-    """A sensible number of bins for so many samples: on average four in each, at most ``most``."""
+    """The number of bins for ``count`` samples: on average four in each, at most ``most``."""
     return max(1, min(most, count // 4))
 
 

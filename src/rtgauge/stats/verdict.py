@@ -227,15 +227,15 @@ def verdict(  # noqa: PLR0913
     ``count`` is the number of samples of that distribution, ``duration_s`` the time observed; None
     without a time grid. ``unknown`` is the number of samples that were due but whose value is not
     known (lost, or skipped without a known wake-up): each can prevent a pass as if it had exceeded,
-    but causes no failure. ``counted`` is what ``count`` counts, for the sentences.
-    ``episodes`` is the lower and upper limit of their number. None if the times of exceedances are
-    not known: a pass then counts each exceedance, a failure counts one episode. If more than one
-    period in ``NEAR`` exceeds, the upper limit is the number of exceedances, and so is the lower
-    one if more than half of the periods exceed. ``effective``: the effective number of
-    samples for verdicts per operation; ``count`` if not given. ``exact``: whether the samples were
-    kept, not only a histogram of them. ``unsure``: how many of ``unknown`` are in the histogram's
-    bucket of the budget. ``unanswered``: how many of them are events without an answer, of which a
-    new run has as many. ValueError for negative numbers.
+    but causes no failure. ``counted`` is what ``count`` counts, for the sentences. ``episodes`` is
+    the lower and upper limit of their number. None if the times of exceedances are not known: a
+    pass then counts each exceedance, a failure counts one episode. If more than one period in
+    ``NEAR`` exceeds, the upper limit is the number of exceedances, and so is the lower one if more
+    than half of the periods exceed. ``effective``: the effective number of samples for verdicts per
+    operation; ``count`` if not given. ``exact``: whether the samples were kept, not only a
+    histogram of them. ``unsure``: how many of ``unknown`` are in the histogram's bucket of the
+    budget. ``unanswered``: how many of them are events without an answer, of which a new run has as
+    many. ValueError for negative numbers.
     """
     if min(exceedances, count, unknown) < 0 or exceedances > count:
         raise ValueError("exceedances lie between 0 and the number of samples")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run's folder that was made elsewhere: whether it is what the readers of this store expect.
 
-A bundle may contain anything. Everything that the store, the statistics
-and the reports rely on is looked at here, once, before the folder becomes a run of the store: the
-shapes of run.json and of the seals, that records, seals and Parquet files agree, and that all
-samples can be read, in bounded memory.
+A bundle may contain anything. Everything that the store, the statistics and the reports rely on is
+checked here, once, before the folder becomes a run of the store: the shapes of run.json and of the
+seals, that records, seals and Parquet files agree, and that all samples can be read, in bounded
+memory.
 """
 
 from __future__ import annotations

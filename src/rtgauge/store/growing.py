@@ -96,7 +96,7 @@ class Numbers:
         return len(self._kept) * CHUNK + len(self._rest)
 
     def table(self, columns: int) -> NDArray[np.int64]:
-        """All of them in rows of so many columns."""
+        """All of them in rows of ``columns`` columns."""
         found = np.empty(len(self), np.int64)
         for number, at in enumerate(self._kept):
             part = found[number * CHUNK : (number + 1) * CHUNK]

@@ -445,8 +445,8 @@ def check_apart(chunks: Sequence[Chunk]) -> None:
 
 
 class ParquetReader:
-    """A file of samples. ValueError unless it has the form in which samples are written, and, where
-    ``rows`` is given, so many."""
+    """A file of samples. ValueError unless it has the form in which samples are written, and, if
+    ``rows`` is given, this number of rows."""
 
     def __init__(self, path: Path, rows: int | None = None) -> None:
         self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -384,8 +384,8 @@ def _copy(source: Any, file: Any, start: int, stop: int) -> None:
 
 
 def _keep_dropped(folder: Path, stream: Path, scan: StepScan) -> None:
-    """Keep what was dropped from a damaged stream: somebody may want to know what it was. What is
-    left of a record at the end of a cut stream says nothing."""
+    """Keep what was dropped from a damaged stream, for an analysis. The rest of a record at the end
+    of a cut stream is not kept."""
     size = os.stat(stream).st_size
     if size == scan.good_bytes or scan.end.cut:
         return

@@ -546,7 +546,7 @@ def _corrected(
     offsets: stats.GapOffsets | None,
 ) -> tuple[Counts | None, int]:
     """The counts corrected for missed periods, and how many of these cannot be: some may be in lost
-    records. None where a histogram alone is there and does not tell."""
+    records. None if only a histogram was kept, which does not show this."""
     info = series.info
     result = stats.corrected(
         counts,
