@@ -100,6 +100,7 @@ def activity(*busy: tuple[float, float]) -> list[stream.Ambience]:
         # an upgrade of the system in a run of an hour
         ([(10, 0)] * 300 + [(10, 12)] * 3, 0, (1.2, 30)),
         ([(10, 0)] * 300 + [(10, 12)] * 2, 0, None),
+        ([(0.5, 1)], 0, None),  # too short for steps of 10 ms
         ([], 1, None),
     ],
 )

@@ -55,6 +55,8 @@ OTHERS_SHARE: Final = 0.1
 """Other programs keep a machine from being idle if they use half of a CPU, and a tenth of all."""
 OTHERS_NS: Final = 30 * SECOND_NS
 """They must do so for this time, or for half of the step. Regular services need less."""
+SHORT_NS: Final = SECOND_NS
+"""A shorter step has no share of CPU time: each CPU's idle time has steps of 10 ms."""
 STOLEN_STEPS: Final = 5
 """One step more or less changes a smaller number by more than a fifth: it gives no share."""
 
@@ -235,8 +237,10 @@ class Watched:
     @property
     def cpu_share(self) -> float | None:
         """The share of all CPU time that was used; None if it is not known."""
+        if sum(span_ns for span_ns, _, _ in self.busy) < SHORT_NS:
+            return None
         possible = sum(span_ns * cpus for span_ns, cpus, _ in self.busy)
-        return sum(busy for _, _, busy in self.busy) / possible if possible else None
+        return sum(busy for _, _, busy in self.busy) / possible
 
     def clock(self, cpu: int) -> tuple[int, int] | None:
         """The slowest and the fastest reading of a CPU's clock in kHz."""
@@ -364,7 +368,7 @@ def used(watched: Watched, own_ns: int) -> Document | None:
         if others >= max(OTHERS_CPUS, OTHERS_SHARE * cpus) * span_ns:
             long_ns, others_ns, most = long_ns + span_ns, others_ns + others, max(most, cpus)
     others_ns = min(others_ns, sum(busy for _, _, busy in watched.busy) - own_ns)
-    if not long_ns or long_ns < min(OTHERS_NS, whole_ns / 2):
+    if whole_ns < SHORT_NS or long_ns < min(OTHERS_NS, whole_ns / 2):
         return None
     if others_ns < max(OTHERS_CPUS, OTHERS_SHARE * most) * long_ns:
         return None
