@@ -78,7 +78,6 @@ from rtgauge.report.results.labels import (
     tail_percentile,
     target_name,
     unresolved,
-    worst,
 )
 from rtgauge.report.results.model import Analysis
 from rtgauge.report.results.points import Point, negative_points, positive_points
@@ -498,8 +497,11 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
     for step in steps:
         places = [at for at in _places(run, step) if run["series"][at]["unit"] == "ns"]
         if step.get("unseen_gaps"):
-            longest = _largest(run, step["measurement"])
-            places = [at for at in places if run["series"][at]["name"] == longest]
+            of = step["measurement"]
+            every = [at for at, one in enumerate(run["series"]) if one["measurement"] == of]
+            longest = principal(run["series"], every, step)
+            names = {run["series"][longest[1]]["name"]} if longest else ()
+            places = [at for at in places if run["series"][at]["name"] in names]
         for members in group_series(run["series"], places)[:1]:
             one = run["series"][members[0]]
             quantities.setdefault((one["measurement"], one["name"]), []).extend(members)
@@ -518,13 +520,6 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
         if svg:
             caption = f"{axes_text(curves)}. The ring marks the maximum."
             yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
-
-
-def _largest(run: Model, measurement: str) -> Any:
-    """The name of the quantity of a measurement with the highest maximum; None without samples."""
-    series = [one for one in run["series"] if one["measurement"] == measurement]
-    at = worst(series)
-    return None if at is None else series[at]["name"]
 
 
 def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Curve]:
