@@ -68,6 +68,7 @@ def test_the_maximum_of_a_run_without_due_times() -> None:
             series[place].info = info
         answer = answer_of(built(made.run([made.step(0, series)], findings=[])))
         assert not answer.sure
+        assert bool(answer.worst) == (answer.measured == "timer")
         return text(answer.worst)
 
     assert worst("latency", "latency").startswith("Observed maximum 93.0 us (CPU 1, idle, ")

@@ -235,8 +235,9 @@ def test_without_a_histogram(store: Store, tmp_path: Path) -> None:
     assert not quiet["series"]
     assert table_of(quiet, "printed") == [row]
     for each in (run, quiet):
-        worst = text_of(answer_of(each).worst)
-        assert worst == "Observed maximum 123 us (load unknown), as printed"
+        answer = answer_of(each)
+        assert text_of(answer.worst) == "Observed maximum 123 us (load unknown), as printed"
+        assert answer.measured == "timer, unknown"
 
 
 @pytest.mark.parametrize("higher", [False, True])
