@@ -276,6 +276,13 @@ def test_no_figure_is_a_negative_zero() -> None:
     assert measured(live) == [f"latency max 2.00{GAP}µs", "mean 0.666", "min 0.00", "3 samples"]
 
 
+def test_the_maximum_is_not_rounded_to_the_budget() -> None:
+    live = LiveStep(PlannedStep("timer", budget_ns=150_000), 10.0)
+    live.take(info(0))
+    live.take(samples([5000, 150_001], 0, 0))
+    assert measured(live)[0] == f"latency max 150.001{GAP}µs"
+
+
 @pytest.mark.parametrize(("gaps", "name"), [("", "hardware"), ("hardware", "irq")])
 def test_a_step_with_gaps_of_several_causes_shows_the_longest(gaps: str, name: str) -> None:
     maxima = {"hardware": 1000, "irq": 3000, "other": 2000}

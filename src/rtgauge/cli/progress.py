@@ -38,9 +38,9 @@ FULL = 20
 
 
 def measured(live: LiveStep) -> list[str]:
-    """What is known so far of the step's first quantity, over all its series: maximum, mean,
-    minimum and number of samples, the most important first. If the quantities are gaps by their
-    cause, of the one with the highest maximum."""
+    """What is known so far of the step's first quantity, over all its series: maximum (not rounded
+    to the budget), mean, minimum and number of samples, the most important first. If the quantities
+    are gaps by their cause, of the one with the highest maximum."""
     found = [one for one in live.series.values() if one.info.companion is None and one.count]
     words = _tests(live)
     if not found:
@@ -52,14 +52,12 @@ def measured(live: LiveStep) -> list[str]:
     name, unit, scale = one.info.name, one.info.unit, one.info.scale
     same = [one for one in found if one.info.name == name]
     count = sum(one.count for one in same)
-    low, mean, high = (
+    low, mean = (
         shown(value * scale, unit)
-        for value in (
-            min(one.min for one in same),
-            sum(one.sum for one in same) / count,
-            max(one.max for one in same),
-        )
+        for value in (min(one.min for one in same), sum(one.sum for one in same) / count)
     )
+    budget = live.step.budget_ns if unit == "ns" else None
+    high = shown(max(one.max for one in same) * scale, unit, budget)
     missed = sum(one.missed for one in same)
     if is_response(name, unit) and missed:
         events = f"{missed} of {count + missed} events not answered"
