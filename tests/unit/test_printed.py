@@ -636,6 +636,8 @@ PLOT = xenomai.latency(made(1), gnuplot="only")
         (PLOT.rsplit("\n", 3)[0] + "\n", "gnuplot"),
         (PLOT[:500], "gnuplot"),
         ("== Threads: a b\n", "no result"),
+        (GPIOIRQBENCH.replace("5749us", "5.749ms"), "is damaged: Plain Linux user space task"),
+        (GPIOIRQBENCH.replace("5749us", "5,749us"), "is damaged: Plain Linux user space task"),
         ("RTS|" + "9" * 5000 + "\n", "is damaged"),
         (xenomai.latency(made(1), overruns=10**18 - 1), "longer than 18 years"),
     ],

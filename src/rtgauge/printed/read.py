@@ -70,7 +70,10 @@ _PUBLISHED: Final = re.compile(
     r"\|\s*(-?\d{1,9}(?:\.\d{1,3})?)\s*us\s*\|?$"
 )
 _SYSTEM: Final = re.compile(r"^\|?\s*CPU:\s*\|(.{1,400}?)\|?$")
-_TAGGED: Final = re.compile(r"(RT[DS]|HSD)\|")
+_TIME_CELL: Final = r"\s*[-\d][\d.,]{0,20}\s*[a-zµμ]?s\s*"
+_TAGGED: Final = re.compile(
+    rf"(RT[DS]|HSD)\||^\|?[^|]{{1,120}}\|{_TIME_CELL}\|{_TIME_CELL}\|?$"  # or a row of a table
+)
 
 
 @dataclass
