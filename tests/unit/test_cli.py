@@ -30,6 +30,7 @@ from rtgauge.target.local import LocalTarget
 from rtgauge.units import parse_duration
 
 QUICK = ("--target", "fake", "--for", "1s")
+HELP = "see rtgauge run timer --help"
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,11 @@ QUICK = ("--target", "fake", "--for", "1s")
         (["run", "timer", "--target", "fkae"], "unknown target 'fkae'", "'fake'"),
         (["run", "timer", "--target", "fake:hnag"], "no fault 'hnag'", "'hang'"),
         (["run", "timer", *QUICK, "--intervall", "1ms"], "option '--intervall'", "'--interval'"),
-        (["run", "timer", *QUICK, "--bobs", "3"], "unknown option '--bobs'", ""),
+        (["run", "timer", *QUICK, "--bobs", "3"], "unknown option '--bobs'", HELP),
+        # of rt-tests: the nearest were --rate and --priority
+        (["run", "timer", *QUICK, "--duration", "1s"], "unknown option '--duration'", HELP),
+        (["run", "timer", *QUICK, "--affinity", "0"], "unknown option '--affinity'", HELP),
+        (["compare", "last", "--margin", "1"], "option '--margin'", "see rtgauge compare --help"),
         (["run", "timer", *QUICK, "--interval", "1us"], "'interval': 1us is too small", ""),
         (["run", "timer", *QUICK, "--interval", "1"], "'interval': '1' has no unit", ""),
         (["run", "timer", *QUICK, "--interval"], "requires an argument", "--help"),

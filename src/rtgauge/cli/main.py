@@ -6,6 +6,7 @@ Subcommands are imported when they are called, so that ``rtgauge --help`` is the
 
 from __future__ import annotations
 
+import difflib
 import os
 import resource
 import shlex
@@ -166,16 +167,19 @@ def _open_standard_files() -> None:
 def _explain(error: click.ClickException) -> UsageError:
     """Turn an error of click into a UsageError."""
     ctx = getattr(error, "ctx", None)
+    where = ctx.command_path if isinstance(ctx, click.Context) else "rtgauge"
+    remedy = f"see {where} --help"
     if isinstance(error, click.NoSuchOption):
         known = ctx.command.get_params(ctx) if ctx else []
-        names = [name for param in known for name in param.opts]
-        return UsageError(
-            f"unknown option '{error.option_name}'", nearest(error.option_name, [*names, "--help"])
-        )
+        names = [name for param in known for name in param.opts if name.startswith("--")]
+        # Without the dashes, which make short names alike.
+        plain = {name.lstrip("-"): name for name in [*names, "--help"]}
+        close = difflib.get_close_matches(error.option_name.lstrip("-"), plain, n=1)
+        remedy = f"did you mean '{plain[close[0]]}'?" if close else remedy
+        return UsageError(f"unknown option '{error.option_name}'", remedy)
     message = error.format_message().rstrip(".")
     message = message[:1].lower() + message[1:]
-    where = ctx.command_path if isinstance(ctx, click.Context) else "rtgauge"
-    return UsageError(message, f"see {where} --help")
+    return UsageError(message, remedy)
 
 
 def _in_store(error: RtgaugeError, words: list[str]) -> RtgaugeError:
