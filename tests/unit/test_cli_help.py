@@ -103,6 +103,12 @@ def test_the_help_of_every_measurement_and_plan_fits_one_screen() -> None:
             _fits_one_screen(command.get_help(context), ["rtgauge", "run", name])
 
 
+@pytest.mark.parametrize("words", [["evaluate"], ["run", "timer"], ["tune", "timer"]], ids=" ".join)
+def test_the_short_help_lists_the_kinds_of_targets(rtgauge: Run, words: list[str]) -> None:
+    """That of ``evaluate`` was cut before them."""
+    assert "system under test: local, ssh://HOST, lab:BOARD" in rtgauge(*words, "--help").out
+
+
 @pytest.mark.parametrize("words", [["log-host"], ["run", "response"]], ids=" ".join)
 def test_the_examples_of_a_measurement_on_a_line_name_one(rtgauge: Run, words: list[str]) -> None:
     first = f"    rtgauge {' '.join(words)} --line net:127.0.0.1:9000\n"

@@ -70,7 +70,8 @@ _OF_EVALUATION: Final = (
 
 
 _TARGET: Final = (
-    "system under test: local, ssh://[USER@]HOST[:PORT], lab:BOARD or fake. The default is local"
+    "system under test: local, ssh://HOST, lab:BOARD or fake. The default is local. HOST may be "
+    "USER@HOST:PORT"
 )
 #: Number of parts of a system that tell machines apart, and with those of the kernel's build.
 _MACHINE: Final = 4
