@@ -57,6 +57,8 @@ def offered(rtgauge: Run, monkeypatch: pytest.MonkeyPatch) -> Offered:
         ("rtgauge lab run rt-", {"rt-vs-stock"}, {"timer"}),
         ("rtgauge evaluate --only timer,mut", {"timer,mutexes", "timer,mutex-chain"}, {"mutexes"}),
         ("rtgauge evaluate --s", {"--skip", "--samples", "--store"}, {"--for"}),
+        ("rtgauge describe ", {"timer", "sched", "doload", "timer-quick", "own.toml"}, {"timr"}),
+        ("rtgauge agent --arch arm", {"armv5te", "arm64"}, {"mips"}),
         ("rtgauge completion ", {"bash", "zsh", "fish"}, set()),
         ("rtgauge nonsense --", set(), {"--for"}),
     ],
@@ -82,6 +84,7 @@ def test_runs_are_offered_by_label_number_and_id(rtgauge: Run, offered: Offered)
     for command in ("show", "report", "compare", "delete", "export", "evaluate --resume"):
         assert offered(f"rtgauge {command} ") == ["last", "night", "1", row["id"][:13]]
     assert offered("rtgauge show ni") == ["night"]
+    assert offered("rtgauge trend ") == ["night"]
     words = ("--target", "fake", "--for", "1s", "--label", "before the update")
     assert rtgauge("run", "timer", *words).code == 0
     assert offered("rtgauge show bef") == [r"before\ the\ update"]

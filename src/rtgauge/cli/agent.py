@@ -17,6 +17,7 @@ from rtgauge.architectures import ARCHITECTURES, Architecture, architecture
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, say, show
+from rtgauge.cli.values import values
 from rtgauge.errors import UsageError
 from rtgauge.lab.linked import Toolchain, link, of_sdk, of_sysroot, of_zig
 from rtgauge.lab.programs import present, static_agent
@@ -27,7 +28,9 @@ HEAD: Final = {"format": "rtgauge-agent", "version": 1}
 
 
 @command()
-@click.option("--arch", metavar="NAME", help="Architecture of the agent.")
+@click.option(
+    "--arch", metavar="NAME", type=values(ARCHITECTURES), help="Architecture of the agent."
+)
 @click.option(
     "--libc",
     metavar="NAME",

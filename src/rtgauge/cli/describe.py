@@ -17,6 +17,7 @@ from rtgauge.cli.help import command
 from rtgauge.cli.main import COMMANDS
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import format_seconds, print_json, show, width
+from rtgauge.cli.values import described
 from rtgauge.cli.words import plan_path
 from rtgauge.errors import UsageError, nearest
 from rtgauge.plan import (
@@ -43,7 +44,7 @@ LONGEST = 60
 
 
 @command()
-@click.argument("name", required=False)
+@click.argument("name", required=False, type=described())
 @target_option
 @as_json
 def describe(name: str | None, target: str, as_json: bool) -> None:

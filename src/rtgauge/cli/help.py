@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 from click.types import StringParamType
 
-from rtgauge.cli.values import runs, targets
+from rtgauge.cli.values import labels, runs, targets
 from rtgauge.errors import UsageError, nearest
 
 __all__ = [
@@ -41,7 +41,9 @@ LINES: Final = 40
 
 _FIRST_COLUMN: Final = 30
 # Parameters whose values a shell can complete.
-_COMPLETED: Final = {"run": runs, "sets": runs, "target": targets, "log_host": targets}
+_COMPLETED: Final = {
+    "run": runs, "sets": runs, "labels": labels, "target": targets, "log_host": targets,
+}  # fmt: skip
 # Where a help text may end in the short help, the latest first.
 _ENDS: Final = (". ", "; ", ": ", " (", ", such as", ", ", " and ")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -18,7 +19,7 @@ from rtgauge.home import home
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
 
-__all__ = ["boards", "loads", "own_boards", "runs", "targets", "values"]
+__all__ = ["boards", "described", "labels", "loads", "own_boards", "runs", "targets", "values"]
 
 _RUNS_SHOWN: Final = 50
 
@@ -80,6 +81,16 @@ def runs() -> StringParamType:
     return _Names(_runs)
 
 
+def labels() -> StringParamType:
+    """A label of stored runs."""
+    return _Names(_labels)
+
+
+def described() -> StringParamType:
+    """A measurement, a load or a plan, as this machine's agent and folder have them."""
+    return _Names(_described)
+
+
 def _targets() -> dict[str, str]:
     from rtgauge.lab.boards import BOARDS
     from rtgauge.lab.registry import own_names
@@ -108,6 +119,26 @@ def _own_boards() -> dict[str, str]:
     from rtgauge.lab.registry import own_names
 
     return dict.fromkeys(own_names(), "emulated board with your kernel")
+
+
+def _labels() -> dict[str, str]:
+    from rtgauge.cli.options import open_store
+
+    with open_store(None) as store:
+        return {row.label: row.target for row in store.runs() if row.label}
+
+
+def _described() -> dict[str, str]:
+    from rtgauge.cli.completion import known_catalogue
+    from rtgauge.plan import shipped_plans
+
+    known = known_catalogue()
+    found = {
+        one.name: one.summary
+        for part in (known.measurements, known.loads, known.profiles)
+        for one in part.values()
+    }
+    return found | dict.fromkeys([*shipped_plans(), *map(str, Path().glob("*.toml"))], "plan")
 
 
 def _runs() -> dict[str, str]:
