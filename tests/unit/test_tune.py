@@ -132,6 +132,19 @@ def tuned(rtgauge: Run, *tried: str, code: int = 0) -> dict[str, Any]:
     return document
 
 
+def interrupted(rtgauge: Run, board: type[Board], boot: int, *tried: str) -> dict[str, Any]:
+    """A tune that Ctrl-C ended at this boot."""
+    board.ends_at = boot
+    found = tuned(rtgauge, *tried, code=4)
+    board.ends_at = 0
+    return found
+
+
+def record_of(study: str) -> Path:
+    with Store.open() as store:
+        return store.path.parent / "tunes" / study / "tune.json"
+
+
 def verdicts(document: dict[str, Any]) -> dict[str, str]:
     return {one["name"]: one["verdict"] for one in document["factors"]}
 
@@ -405,12 +418,10 @@ def test_an_interrupted_configuration_has_its_own_number_and_no_figure(
 
 @pytest.mark.slow
 def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
-    board.ends_at = 5
-    found = tuned(rtgauge, "fast=1", "b=1", code=4)
+    found = interrupted(rtgauge, board, 5, "fast=1", "b=1")
     assert found["state"] == "interrupted"
     states = [row["state"] for row in found["configurations"]]
     assert states.count("waiting") >= 3 and states.count("complete") <= 5
-    board.ends_at = 0
     result = rtgauge("tune", "--resume", "--json")
     assert result.code == 0, result.err
     again = result.json()
@@ -427,11 +438,7 @@ def test_ctrl_c_and_resume(rtgauge: Run, board: type[Board]) -> None:
 def test_a_tune_that_another_process_continued_is_not_overwritten(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board.ends_at = 3
-    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
-    board.ends_at = 0
-    with Store.open() as store:
-        path = store.path.parent / "tunes" / study / "tune.json"
+    path = record_of(interrupted(rtgauge, board, 3, "fast=1", "b=1")["study"])
     announce, record = rtgauge_tune._announce, path.read_text()
     states: list[str] = []
 
@@ -473,9 +480,7 @@ def test_a_tune_that_another_process_continued_is_not_overwritten(
 def test_a_tune_is_not_resumed_with_other_runs(
     rtgauge: Run, board: type[Board], more: list[str], named: str
 ) -> None:
-    board.ends_at = 3
-    tuned(rtgauge, "fast=1", "b=1", code=4)
-    board.ends_at = 0
+    interrupted(rtgauge, board, 3, "fast=1", "b=1")
     boots = len(board.boots)
     result = rtgauge("tune", "--resume", *more)
     assert result.code == 2
@@ -487,8 +492,7 @@ def test_a_tune_is_not_resumed_with_other_runs(
 def test_a_tune_is_not_resumed_on_another_target(
     rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    board.ends_at = 3
-    tuned(rtgauge, "fast=1", code=4)
+    interrupted(rtgauge, board, 3, "fast=1")
     monkeypatch.setattr(targets, "open_target", lambda _name, _agent=None: Board("skipped"))
     result = rtgauge("tune", "--resume")
     assert result.code == 2 and "began with other values of target" in result.err
@@ -506,9 +510,7 @@ def test_a_tune_is_not_resumed_on_another_target(
 def test_a_tune_is_not_resumed_with_another_kernel(
     rtgauge: Run, board: type[Board], changes: dict[str, str], other: bool
 ) -> None:
-    board.ends_at = 3
-    found = tuned(rtgauge, "fast=1", code=4)
-    board.ends_at = 0
+    found = interrupted(rtgauge, board, 3, "fast=1")
     with Store.open() as store:
         for row in found["configurations"]:
             if row["state"] == "complete":
@@ -612,17 +614,13 @@ def test_a_tune_of_another_store_is_resumed(
 
 @pytest.mark.slow
 def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[Board]) -> None:
-    board.ends_at = 5
-    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
-    with Store.open() as store:
-        path = store.path.parent / "tunes" / study / "tune.json"
+    study = interrupted(rtgauge, board, 5, "fast=1", "b=1")["study"]
+    path = record_of(study)
     document = json.loads(path.read_text())
     document["state"] = "running"
-    next(row for row in document["configurations"] if row["state"] == "waiting")["state"] = (
-        "running"
-    )
+    row = next(one for one in document["configurations"] if one["state"] == "waiting")
+    row["state"] = "running"
     path.write_text(json.dumps(document))
-    board.ends_at = 0
     result = rtgauge("tune", "--resume", study[:18], "--json")
     assert result.code == 0, result.err
     rows = result.json()["configurations"]
@@ -631,15 +629,11 @@ def test_a_killed_tune_goes_on_with_what_was_running(rtgauge: Run, board: type[B
 
 @pytest.mark.slow
 def test_a_record_from_before_retries_is_resumed(rtgauge: Run, board: type[Board]) -> None:
-    board.ends_at = 3
-    study = tuned(rtgauge, "fast=1", "b=1", code=4)["study"]
-    with Store.open() as store:
-        path = store.path.parent / "tunes" / study / "tune.json"
+    path = record_of(interrupted(rtgauge, board, 3, "fast=1", "b=1")["study"])
     document = json.loads(path.read_text())
     for row in document["configurations"]:
         del row["retry"]
     path.write_text(json.dumps(document))
-    board.ends_at = 0
     board.fails_at = len(board.boots) + 1
     result = rtgauge("tune", "--resume", "--json")
     assert result.code == 0, result.err
@@ -650,8 +644,7 @@ def test_a_record_from_before_retries_is_resumed(rtgauge: Run, board: type[Board
 
 
 def test_a_damaged_record_can_be_deleted(rtgauge: Run, board: type[Board]) -> None:
-    with Store.open() as store:
-        folder = store.path.parent / "tunes" / "one"
+    folder = record_of("one").parent
     folder.mkdir(parents=True)
     head = {"format": "rtgauge-tune", "version": 1, "study": "one", "state": "failed"}
     for text in ("{", json.dumps(head), json.dumps({**head, "words": ["timer"]})):
@@ -678,10 +671,8 @@ def test_a_damaged_record_can_be_deleted(rtgauge: Run, board: type[Board]) -> No
 def test_a_record_of_another_form_is_damaged(
     rtgauge: Run, board: type[Board], change: dict[str, Any]
 ) -> None:
-    board.ends_at = 2
-    study = tuned(rtgauge, "a=1", code=4)["study"]
-    with Store.open() as store:
-        path = store.path.parent / "tunes" / study / "tune.json"
+    study = interrupted(rtgauge, board, 2, "a=1")["study"]
+    path = record_of(study)
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     result = rtgauge("tune", "--resume", study)
     assert result.code != 0 and f"tune {study} is damaged" in result.err, result.err
