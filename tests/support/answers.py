@@ -41,18 +41,25 @@ def held_up(count: int = 10_000, gone: int = 49) -> made.FakeSeries:
     return made.FakeSeries(made.info(), index, np.full(count, 5000, np.int32), gaps=gaps)
 
 
-def timers(idle_us: int, loaded_us: int, count: int = 10_000, **more: Any) -> made.FakeRun:
-    """Timer latency idle and under load."""
-    steps = [
-        made.step(0, [latency(idle_us, count)], **more),
-        made.step(1, [latency(loaded_us, count)], load="sched", **more),
-    ]
+def idle_and_loaded(idle: made.FakeSeries, loaded: made.FakeSeries, **more: Any) -> made.FakeRun:
+    """A series of each of two steps."""
+    steps = [made.step(0, [idle], **more), made.step(1, [loaded], load="sched", **more)]
     return made.run(steps, findings=[])
 
 
+def timers(idle_us: int, loaded_us: int, count: int = 10_000, **more: Any) -> made.FakeRun:
+    """Timer latency idle and under load."""
+    return idle_and_loaded(latency(idle_us, count), latency(loaded_us, count), **more)
+
+
+def answered(*steps: made.FakeStep) -> Answer:
+    """The answer of a run of these steps without findings."""
+    return answer_of(built(made.run([*steps], findings=[])))
+
+
 def budgeted(top_us: int, count: int, rate: float | None, budget_us: int = 150) -> Answer:
-    step = made.step(0, [latency(top_us, count)], budget_ns=budget_us * 1000, rate_per_hour=rate)
-    return answer_of(built(made.run([step], findings=[])))
+    budget_ns = budget_us * 1000
+    return answered(made.step(0, [latency(top_us, count)], budget_ns=budget_ns, rate_per_hour=rate))
 
 
 def mixed_steps(failed: int, skipped: int, whole: int) -> list[made.FakeStep]:

@@ -14,7 +14,18 @@ import numpy as np
 import pytest
 
 import report_runs as made
-from answers import budgeted, built, held_up, interrupted_run, latency, mixed_steps, text, timers
+from answers import (
+    answered,
+    budgeted,
+    built,
+    held_up,
+    idle_and_loaded,
+    interrupted_run,
+    latency,
+    mixed_steps,
+    text,
+    timers,
+)
 from rtgauge import stream
 from rtgauge.lab.machine import MODES
 from rtgauge.report.document.answer import (
@@ -51,10 +62,10 @@ def test_series_without_due_times_are_named_as_not_counted() -> None:
     counted, left = latency(92), latency(95)
     counted.info = replace(counted.info, labels={"method": "timerfd"})
     left.info = replace(left.info, series=1, interval_ns=0, labels={"method": "nanosleep"})
-    worst = text(answer_of(built(made.run([made.step(0, [counted, left])], findings=[]))).worst)
+    worst = text(answered(made.step(0, [counted, left])).worst)
     assert worst.startswith("Observed maximum 92.0 us (CPU 0, idle, ")
     assert worst.endswith("). Series without due times are not counted: nanosleep (max 95.0 us)")
-    only = answer_of(built(made.run([made.step(0, [counted])], findings=[]))).worst
+    only = answered(made.step(0, [counted])).worst
     assert "counted" not in text(only)
 
 
@@ -66,7 +77,7 @@ def test_the_maximum_of_a_run_without_due_times() -> None:
         for place, name in enumerate(names):
             info = replace(series[place].info, series=place, name=name, interval_ns=0, cpu=place)
             series[place].info = info
-        answer = answer_of(built(made.run([made.step(0, series)], findings=[])))
+        answer = answered(made.step(0, series))
         assert not answer.sure
         assert bool(answer.worst) == (answer.measured == "timer")
         return text(answer.worst)
@@ -92,11 +103,7 @@ def test_the_state_of_an_emulated_board_says_so() -> None:
 
 def test_other_loads_are_named_with_the_verdict() -> None:
     def sure(idle_us: int) -> str:
-        steps = [
-            made.step(0, [latency(idle_us)], budget_ns=50_000),
-            made.step(1, [latency(100)], budget_ns=50_000, load="sched"),
-        ]
-        return text(answer_of(built(made.run(steps, findings=[]))).sure)
+        return text(answer_of(built(timers(idle_us, 100, budget_ns=50_000))).sure)
 
     assert sure(20).endswith(" Not exceeded: idle.")
     assert sure(60).endswith(" Also exceeded: idle.")
@@ -130,7 +137,7 @@ def test_every_load_that_exceeded_the_budget_is_named_before_those_that_kept_it(
         made.step(place, [latency(top)], budget_ns=50_000, load=load)
         for place, (load, top) in enumerate({"idle": 70, **tops}.items())
     ]
-    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    said = text(answered(*steps).sure)
     assert "Also exceeded: load io, load disk, load net and 2 more." in said
     assert said.endswith("Not exceeded: load memory and load cpu.")
 
@@ -150,7 +157,7 @@ def test_another_budget_is_not_compared() -> None:
         made.step(0, [latency(60, 200_000)], budget_ns=50_000, rate_per_hour=1000.0),
         made.step(1, [latency(100, 200_000)], budget_ns=200_000, rate_per_hour=1000.0, load="x"),
     ]
-    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    said = text(answered(*steps).sure)
     assert "lso exceeded" not in said and "Not exceeded" not in said
 
 
@@ -164,7 +171,7 @@ def test_cycles_of_an_emulated_board_say_so() -> None:
 def test_a_maximum_far_below_the_budget_needs_no_cause() -> None:
     def cause(budget_us: int) -> str:
         step = made.step(0, [latency(67, 200_000)], budget_ns=budget_us * 1000, rate_per_hour=100.0)
-        return text(answer_of(built(made.run([step], findings=[]))).cause)
+        return text(answered(step).cause)
 
     assert cause(150) == "The data do not show what caused the maximum."
     assert not cause(1000)
@@ -197,8 +204,7 @@ def test_what_a_rate_allows_are_episodes() -> None:
     values = np.full(400_000, 5000, np.int32)
     index, kept, gaps = made.with_stalls(values, {200_000: 49}, made.MS)
     series = made.FakeSeries(made.info(), index, kept, gaps=gaps)
-    step = made.step(0, [series], budget_ns=150_000, rate_per_hour=45.0)
-    answer = answer_of(built(made.run([step], findings=[])))
+    answer = answered(made.step(0, [series], budget_ns=150_000, rate_per_hour=45.0))
     assert plain(answer.title).startswith(
         "Fit for the budget of 150 us (allowed: fewer than 45 episodes an hour)"
     )
@@ -208,7 +214,7 @@ def test_what_a_rate_allows_are_episodes() -> None:
 def test_a_run_whose_samples_were_all_lost_has_an_answer() -> None:
     series = latency(5, 0, policy="other")
     series.untold_losses = 100
-    answer = answer_of(built(made.run([made.step(0, [series], budget_ns=150_000)], findings=[])))
+    answer = answered(made.step(0, [series], budget_ns=150_000))
     assert "measured without the real-time priority" in answer.title
     assert not answer.worst
 
@@ -233,7 +239,7 @@ def test_a_cpu_that_ends_early_limits_what_is_sure(value: int) -> None:
     early = made.sampled(np.full(2000, value, np.int32), 1, 1)
     whole = made.sampled(np.full(60_000, 6000, np.int32))
     step = made.step(0, [whole, early], budget_ns=150_000, rate_per_hour=190.0)
-    said = text(answer_of(built(made.run([step], findings=[]))).sure)
+    said = text(answered(step).sure)
     assert "0 of 62 000 wake-ups above 150 us in 1 min, but only 2 s of CPU 1. " in said
     assert "at most 5 400 episodes an hour. A run of 57 s without one is needed" in said
 
@@ -241,25 +247,17 @@ def test_a_cpu_that_ends_early_limits_what_is_sure(value: int) -> None:
 def test_a_load_with_lost_samples_is_not_said_to_keep_the_budget() -> None:
     lossy = latency(20)
     lossy.untold_losses = 50
-    steps = [
-        made.step(0, [latency(60)], budget_ns=50_000),
-        made.step(1, [lossy], budget_ns=50_000, load="sched"),
-    ]
-    assert "sched" not in text(answer_of(built(made.run(steps, findings=[]))).sure)
+    run = idle_and_loaded(latency(60), lossy, budget_ns=50_000)
+    assert "sched" not in text(answer_of(built(run)).sure)
 
 
 def test_a_load_whose_missed_periods_exceed_a_budget_did_not_keep_it() -> None:
-    steps = [
-        made.step(0, [latency(60)], budget_ns=50_000),
-        made.step(1, [held_up()], budget_ns=50_000, load="sched"),
-    ]
-    said = text(answer_of(built(made.run(steps, findings=[]))).sure)
+    said = text(answer_of(built(idle_and_loaded(latency(60), held_up(), budget_ns=50_000))).sure)
     assert "Not exceeded" not in said and "Also exceeded: idle." in said
 
 
 def test_no_cycle_is_supported_that_missed_periods_exceed() -> None:
-    steps = [made.step(0, [latency(10)]), made.step(1, [held_up()], load="sched")]
-    document = built(made.run(steps, findings=[]))
+    document = built(idle_and_loaded(latency(10), held_up()))
     assert document["series"][1]["max_at_least"] == document["series"][1]["corrected"]["max"]
     answer = answer_of(document)
     assert {one.state for one in answer.cycles} == {"exceeded"}
@@ -283,11 +281,10 @@ def test_not_fit_for_a_budget() -> None:
 
 
 def test_only_the_budgets_that_were_exceeded_are_named() -> None:
-    steps = [
+    answer = answered(
         made.step(0, [latency(67)], budget_ns=50_000, load="sched"),
         made.step(1, [latency(67)], budget_ns=1_000_000, load="sched"),
-    ]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    )
     assert plain(answer.title) == "Not fit: the budget of 50 us was exceeded"
 
 
@@ -353,11 +350,10 @@ def test_samples_of_no_time_bound_no_rate() -> None:
 
 
 def test_without_samples_no_length_is_offered() -> None:
-    steps = [
+    answer = answered(
         made.step(0, [latency(5, 0)], budget_ns=150_000),
         made.step(1, [latency(5)], load="sched"),
-    ]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    )
     assert plain(answer.title) == "Not proven for the budget of 150 us: no samples"
     assert "measure again" in text(answer.sure).casefold()
     assert not answer.sure_command
@@ -367,11 +363,11 @@ def test_a_budget_without_a_series_is_not_kept() -> None:
     """The step completed, but measured nothing."""
     kept = made.step(0, [latency(20, 200_000)], budget_ns=150_000, rate_per_hour=100.0)
     empty = made.step(1, [], "other", budget_ns=90_000, rate_per_hour=100.0)
-    assert answer_of(built(made.run([kept], findings=[]))).state is State.FIT
-    answer = answer_of(built(made.run([kept, empty], findings=[])))
+    assert answered(kept).state is State.FIT
+    answer = answered(kept, empty)
     assert answer.state is State.UNPROVEN
     assert plain(answer.title) == "Not proven for the budget of 90 us: other measured nothing"
-    assert answer_of(built(made.run([empty], findings=[]))).state is State.UNMEASURED
+    assert answered(empty).state is State.UNMEASURED
 
 
 def test_an_operation_measured_too_few_times_gets_samples() -> None:
@@ -399,7 +395,7 @@ def test_a_budget_of_the_same_measurement_precedes_those_of_others() -> None:
         made.step(1, [latency(90, 200_000)], "other", budget_ns=150_000, rate_per_hour=100.0),
         made.step(2, [latency(100)], "other", load="sched"),
     ]
-    assert answer_of(built(made.run(steps, findings=[]))).state is State.FIT
+    assert answered(*steps).state is State.FIT
 
 
 def test_an_interrupted_run_with_a_failed_step_is_not_fit() -> None:
@@ -463,7 +459,7 @@ def test_answers_that_may_be_to_other_events_support_no_cycle() -> None:
         made.step(place, [latency(18, name="response")], "log-host", tables=[table], load=load)
         for place, load in enumerate(("idle", "sched"))
     ]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    answer = answered(*steps)
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
     assert {cycle.state for cycle in answer.cycles} == {"not proven", "exceeded"}
     assert "the answers to 3 events may belong to other events" in answer.title
@@ -476,7 +472,7 @@ def test_samples_that_may_be_answers_to_other_events_exceed_no_cycle() -> None:
     table = stream.Table(0, "answers", columns, ((10_000, 10_000, 0, 10_000),))
     series = latency(18_000, name="response")
     step = made.step(0, [series], "log-host", tables=[table])
-    answer = answer_of(built(made.run([step], findings=[])))
+    answer = answered(step)
     assert answer.state is State.UNPROVEN
     assert {cycle.state for cycle in answer.cycles} == {"not proven"}
     longest = (*columns, stream.Column("ambiguous_max", "ns"))
@@ -486,7 +482,7 @@ def test_samples_that_may_be_answers_to_other_events_exceed_no_cycle() -> None:
         replace(table, columns=longest, rows=rows),
     ):
         step.tables = [certain]
-        answer = answer_of(built(made.run([step], findings=[])))
+        answer = answered(step)
         assert {cycle.state for cycle in answer.cycles} == {"exceeded"}
 
 
@@ -621,9 +617,8 @@ def test_a_run_of_tests_alone(results: list[Any], state: State, title: str) -> N
 
 def test_a_known_limitation_is_no_headline() -> None:
     run = timers(10, 18)
-    run.steps.append(
-        made.step(2, [], "rules", verdicts=[stream.Verdict(0, "order", "fail", "", "mend it")])
-    )
+    order = stream.Verdict(0, "order", "fail", "", "mend it")
+    run.steps.append(made.step(2, [], "rules", verdicts=[order]))
     rule = {"rule": "order", "meaning": "", "known_limitation": "this library forgets the order"}
     entry = made.CATALOGUE["measurements"][0] | {"name": "rules", "verdicts": [rule]}
     measurements = [*made.CATALOGUE["measurements"], entry]
@@ -653,9 +648,8 @@ def test_the_maximum_has_its_time(realtime: int, length_s: int, when: str) -> No
 
 def test_a_failed_test_does_not_hide_the_maximum() -> None:
     run = timers(10, 18)
-    run.steps.append(
-        made.step(2, [], "rules", verdicts=[stream.Verdict(0, "order", "fail", "", "mend it")])
-    )
+    order = stream.Verdict(0, "order", "fail", "", "mend it")
+    run.steps.append(made.step(2, [], "rules", verdicts=[order]))
     answer = answer_of(built(run))
     assert answer.state is State.UNFIT
     assert text(answer.worst).startswith("Observed maximum 18.0 us (CPU 0, load sched,")
@@ -830,7 +824,7 @@ def test_events_of_all_loads_are_answered_only_if_none_is_lost(
         made.step(at, [one], "log-host", load=load)
         for at, (one, load) in enumerate(zip(series, loads, strict=True))
     ]
-    assert plain(answer_of(built(made.run(steps, findings=[]))).scope).endswith(f". {said}")
+    assert plain(answered(*steps).scope).endswith(f". {said}")
 
 
 @pytest.mark.parametrize(
@@ -874,8 +868,7 @@ def test_the_load_is_named_as_the_cause(late: int, idle: int, shown: bool) -> No
     values = np.full(10_000, 5000, np.int32)
     values[np.random.default_rng(1).permutation(10_000)[:late]] = 300_000
     loaded = made.sampled(values)
-    steps = [made.step(0, [latency(10, idle)]), made.step(1, [loaded], load="sched")]
-    cause = text(answer_of(built(made.run(steps, findings=[]))).cause)
+    cause = text(answer_of(built(idle_and_loaded(latency(10, idle), loaded))).cause)
     # if the load had no effect, all late samples would be in its step with this probability
     assert (math.comb(10_000, late) <= 0.05 * math.comb(10_000 + idle, late)) == shown
     assert cause.startswith(f"The maximum {'depends' if shown else 'may depend'} on the load: ")
@@ -890,8 +883,7 @@ def test_what_has_no_sample_above_the_idle_maximum_counts(
     unanswered: int, idle: int, shown: bool
 ) -> None:
     """Events without an answer, and a missed period that was later than all samples."""
-    steps = [made.step(0, [latency(10, idle)]), made.step(1, [latency(9, 10_000)], load="sched")]
-    run = built(made.run(steps, findings=[]))
+    run = built(idle_and_loaded(latency(10, idle), latency(9, 10_000)))
     one = run["series"][1]
     one.update(max_at_least=300_000, unanswered=unanswered, groups=[[300_000, unanswered]])
     cause = text(answer_of(run).cause)
@@ -902,8 +894,7 @@ def test_samples_above_the_idle_maximum_count_as_a_group_at_least() -> None:
     values = np.full(10_000, 5000, np.int32)
     values[5000] = 300_000
     loaded = made.sampled(values)
-    steps = [made.step(0, [latency(10, 200_000)]), made.step(1, [loaded], load="sched")]
-    run = built(made.run(steps, findings=[]))
+    run = built(idle_and_loaded(latency(10, 200_000), loaded))
     run["series"][1]["clustering"] = {"group": 100.0}
     assert text(answer_of(run).cause).startswith("The maximum depends on the load: ")
 
@@ -915,11 +906,10 @@ def test_samples_above_the_idle_maximum_count_as_a_group_at_least() -> None:
 def test_the_idle_maximum_of_another_quantity_is_no_cause(
     measurement: str, more: dict[str, Any]
 ) -> None:
-    steps = [
+    answer = answered(
         made.step(0, [latency(10, **more)], measurement),
         made.step(1, [latency(300)], load="sched"),
-    ]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    )
     assert "300 us" in text(answer.worst)
     assert "depends on the load" not in text(answer.cause)
 
@@ -1032,7 +1022,7 @@ def test_the_limit_of_a_latency_of_seconds_is_a_duration() -> None:
     step = made.step(0, [latency(1_400_000)], load="sched")
     given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
     step.header = dataclasses.replace(step.header, parameters=given)
-    words = answer_of(built(made.run([step], findings=[]))).cause_command.split()
+    words = answered(step).cause_command.split()
     assert parse_duration(words[words.index("--stop-above") + 1]) == 1_300_000_000
 
 
@@ -1080,7 +1070,7 @@ def test_data_under_an_unknown_load_are_not_called_loaded(
     loads: tuple[str, ...], only: str, cycle: str
 ) -> None:
     steps = [made.step(at, [latency(9)], load=load) for at, load in enumerate(loads)]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    answer = answered(*steps)
     assert answer.scope == f"Only timer was measured, and only {only}."
     assert {one.text for one in answer.cycles if one.state == "not proven"} == {cycle}
     titles = [action.text for action in answer.actions]
@@ -1098,7 +1088,7 @@ def test_contexts_that_were_not_measured_are_named() -> None:
     step = made.step(
         0, [latency(10, 4000)], budget_ns=150_000, rate_per_hour=1e5, load="sched", verdicts=tests
     )
-    answer = answer_of(built(made.run([step], findings=[])))
+    answer = answered(step)
     assert answer.state is State.FIT
     assert answer.scope.endswith(f". Not measured: {refused}.")
     assert answer.scope.count("Not measured") == 1
@@ -1106,7 +1096,7 @@ def test_contexts_that_were_not_measured_are_named() -> None:
 
 def test_an_unknown_load_is_not_named_as_the_cause() -> None:
     steps = [made.step(0, [latency(9)]), made.step(1, [latency(90)], load="unknown")]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    answer = answered(*steps)
     assert "depends on the load" not in text(answer.cause)
 
 
@@ -1115,7 +1105,7 @@ def test_the_load_of_a_verdict_is_named_if_unknown() -> None:
     step = made.step(
         0, [latency(9, 200_000)], budget_ns=150_000, load="unknown", rate_per_hour=100.0
     )
-    assert answer_of(built(made.run([step], findings=[]))).title.endswith(", under an unknown load")
+    assert answered(step).title.endswith(", under an unknown load")
 
 
 def test_a_resumed_evaluation_has_one_answer() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import report_runs as made
-from answers import budgeted, built, interrupted_run, latency, mixed_steps, text, timers
+from answers import answered, budgeted, built, interrupted_run, latency, mixed_steps, text, timers
 from rtgauge import stream
 from rtgauge.errors import NO_MODULE_REMEDY
 from rtgauge.report.document.answer import (
@@ -144,7 +144,7 @@ def test_what_no_longer_run_decides_has_its_own_reason(
     step: made.FakeStep, why: str, remedy: str
 ) -> None:
     other = made.step(1, [latency(5)], load="sched")
-    answer = answer_of(built(made.run([step, other], findings=[])))
+    answer = answered(step, other)
     assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
     assert plain(answer.title) == f"Not proven for the budget of 150 us: {why}"
     assert remedy in text(answer.sure)
@@ -156,11 +156,10 @@ def test_what_no_longer_run_decides_has_its_own_reason(
 @pytest.mark.slow
 @pytest.mark.parametrize(("top_us", "fit"), [(149, True), (300, False)])
 def test_a_step_without_a_budget_that_exceeds_it_is_not_fit(top_us: int, fit: bool) -> None:
-    steps = [
+    answer = answered(
         made.step(0, [latency(67, 200_000)], budget_ns=150_000, rate_per_hour=100.0),
         made.step(1, [latency(top_us)], load="sched"),
-    ]
-    answer = answer_of(built(made.run(steps, findings=[])))
+    )
     assert (answer.state is State.FIT) is fit
     if not fit:
         assert (answer.state, answer.tone) == (State.UNPROVEN, "warn")
@@ -578,7 +577,7 @@ def test_what_finds_the_cause_comes_before_a_longer_run_if_the_system_is_not_fit
     step = made.step(0, [latency(200)], budget_ns=150_000, load="sched")
     given = {"stop-above": stream.Parameter("0", "0"), "for": stream.Parameter("60s", "60s")}
     step.header = dataclasses.replace(step.header, parameters=given)
-    actions = answer_of(built(made.run([step], findings=[]))).actions
+    actions = answered(step).actions
     assert [action.text for action in actions] == ["Find the cause", "Measure the idle system"]
     assert "--stop-above 180us" in actions[0].command
     assert "--load" not in actions[1].command
