@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import test_compare as study_of
 from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.report.document.compared import (
@@ -21,6 +22,7 @@ from rtgauge.report.document.compared import (
     shown_decisions,
     verdict_text,
 )
+from rtgauge.report.render import compare_text
 from rtgauge.report.sets import compare as comparing
 from rtgauge.report.sets.decide import decisions, decisive, named, resolution
 from rtgauge.stats import Counts, bucket_high, bucket_of, holm, paired_shift, shift
@@ -83,6 +85,16 @@ def study(tails: Sequence[Sequence[float]], name: str = "s") -> tuple[list[Any],
     return runs, [quantity(rows)]
 
 
+def unlike(runs: list[Any]) -> None:
+    """No run is the copy of another one."""
+    for at, one in enumerate(runs):
+        one["series"][0]["mean"] = float(at)
+
+
+def scaled(values: Sequence[float], factors: Sequence[float]) -> list[float]:
+    return [value * factor for value, factor in zip(values, factors, strict=True)]
+
+
 def primary(runs: list[Any], quantities: list[Any], **more: Any) -> dict[str, Any]:
     found = [one for one in decisions(runs, quantities, **more) if one["primary"]]
     assert len(found) == 1
@@ -94,7 +106,7 @@ BLOCKS = [100.0, 140.0, 90.0, 300.0, 120.0, 180.0]
 
 @pytest.mark.study(126, lacks="the board and the patch of its kernel")
 def test_matched_runs_are_judged_by_their_differences() -> None:
-    later = [value * factor for value, factor in zip(BLOCKS, (1.5, 2.0, 1.8, 1.6, 1.9, 2.2))]  # noqa: B905
+    later = scaled(BLOCKS, (1.5, 2.0, 1.8, 1.6, 1.9, 2.2))
     one = primary(*study([BLOCKS, later]))
     expected = paired_shift([math.log(b / a) for a, b in zip(BLOCKS, later, strict=True)])
     assert one["matched"]
@@ -156,8 +168,7 @@ def test_copies_on_one_side_are_one_run() -> None:
 
 def test_equal_figures_of_different_runs_are_evidence() -> None:
     runs, quantities = study([[100.0] * 6, [100.0] * 6])
-    for at, one in enumerate(runs):
-        one["series"][0]["mean"] = float(at)
+    unlike(runs)
     one = primary(runs, quantities)
     assert one["runs"] == [6, 6]
     assert (one["ratio"], one["interval"], one["p"]) == (1.0, [1.0, 1.0], 1.0)
@@ -196,11 +207,9 @@ def test_short_and_coarse_series_are_copies_in_counted_mode_only(
 def test_equivalent_needs_the_whole_interval_within_the_margin() -> None:
     factors = [1.02, 0.99, 1.03, 0.98, 1.04, 1.01, 1.05]
     blocks = [*BLOCKS, 150.0]
-    one = primary(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
+    one = primary(*study([blocks, scaled(blocks, factors)]))
     assert one["verdict"] == "equivalent"
-    one = primary(
-        *study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]), within=0.03
-    )
+    one = primary(*study([blocks, scaled(blocks, factors)]), within=0.03)
     assert one["verdict"] == "not decided"
     assert one["needed"] >= 7
 
@@ -215,12 +224,8 @@ def test_values_as_coarse_as_the_clock_are_not_equivalent(
 ) -> None:
     """A clock of 1 us shows medians of 5.0 and 5.9 us alike."""
     runs, (only,) = study([[value] * 6] * 2)
-    for at, one in enumerate(runs):
-        one["series"][0]["mean"] = float(at)
-    for row in only["rows"]:
-        for one in row["runs"]:
-            one["resolution_ns"] = resolution_ns
-    found = primary(runs, [only])
+    unlike(runs)
+    found = coarse(runs, only, "resolution_ns", resolution_ns)
     part = resolution_ns / value
     limits = [1 - part, 1 / (1 - part)] if part < 1 else None
     assert found["interval"] == (limits if limits is None else pytest.approx(limits))
@@ -250,8 +255,7 @@ def test_the_interval_covers_the_true_ratio(factor: float, step: int) -> None:
         key, value = ("resolution_ns", step) if step else ("bucket", 1 / 128)
         seen = whole // step * step if step else bucket_high(bucket_of(whole))
         runs, (only,) = study(seen.astype(float).tolist())
-        for at, one in enumerate(runs):  # else runs with the same value are copies
-            one["series"][0]["mean"] = float(at)
+        unlike(runs)  # else runs with the same value are copies
         low, high = coarse(runs, only, key, value)["interval"]
         bare = paired_shift((np.log(seen[1]) - np.log(seen[0])).tolist())
         covered += low <= factor <= high
@@ -269,8 +273,7 @@ def test_a_direction_that_the_runs_show_is_in_the_interval(factor: float) -> Non
     """By a clock of 1 us, 4 and 5 us may be 4.99 and 5.01 us, but the runs differ always."""
     values = [4000.0 if factor > 1 else 5000.0] * 6
     runs, (only,) = study([values, [value * factor for value in values]])
-    for at, one in enumerate(runs):
-        one["series"][0]["mean"] = float(at)
+    unlike(runs)
     found = coarse(runs, only, "resolution_ns", 1000)
     assert found["verdict"] == ("worse" if factor > 1 else "better")
     assert found["interval"] == pytest.approx([1.0, 5 / 3] if factor > 1 else [0.6, 1.0])
@@ -377,8 +380,7 @@ def test_sides_with_histograms_of_some_runs_differ_by_these(
 def test_the_coarser_clock_of_two_systems_counts() -> None:
     """The finer one hid it."""
     runs, (only,) = study([[5000.0] * 6] * 2)
-    for at, one in enumerate(runs):
-        one["series"][0]["mean"] = float(at)
+    unlike(runs)
     for row, resolution_ns in zip(only["rows"], (1000, 1), strict=True):
         for one in row["runs"]:
             one["resolution_ns"] = resolution_ns
@@ -414,9 +416,7 @@ def test_the_others_share_a_level_after_holm() -> None:
     random = np.random.default_rng(5)
     runs, (first,) = study([BLOCKS, [2 * value for value in BLOCKS]])
     names = [[one["run"] for one in row["runs"]] for row in first["rows"]]
-    other = [
-        value * factor for value, factor in zip(BLOCKS, random.lognormal(0, 1, 6), strict=True)
-    ]
+    other = scaled(BLOCKS, random.lognormal(0, 1, 6).tolist())
     idle = quantity(
         [(0, names[0], figures(BLOCKS)), (1, names[1], figures(other))], load={"name": "idle"}
     )
@@ -464,7 +464,7 @@ def test_the_better_runs_of_a_set_prove_nothing() -> None:
 def test_ties_alone_are_no_difference() -> None:
     factors = [1.0] * 20 + [2.0] * 6
     first = [100.0 + at for at in range(26)]
-    one = primary(*study([first, [v * f for v, f in zip(first, factors, strict=True)]]))
+    one = primary(*study([first, scaled(first, factors)]))
     assert one["p"] <= 0.05
     assert one["ratio"] == 1.0
     assert one["verdict"] == "not decided"
@@ -502,7 +502,7 @@ def test_the_decisive_quantity() -> None:
 
 def test_worse_within_the_margin_is_not_beyond_it() -> None:
     factors = [1.06, 1.12, 1.09, 1.14, 1.07, 1.11]
-    later = [value * factor for value, factor in zip(BLOCKS, factors, strict=True)]
+    later = scaled(BLOCKS, factors)
     one = primary(*study([BLOCKS, later]))
     assert (one["verdict"], one["beyond"]) == ("worse", False)
     one = primary(*study([BLOCKS, later]), within=0.05)
@@ -515,7 +515,7 @@ def test_the_others_are_equivalent_after_holm_too() -> None:
     """Seven blocks carry two quantities (2 * 2 / 128 <= 0.05), not five of them."""
     factors = [1.02, 0.99, 1.03, 0.98, 1.04, 1.01, 1.05]
     blocks = [*BLOCKS, 150.0]
-    near = [value * factor for value, factor in zip(blocks, factors, strict=True)]
+    near = scaled(blocks, factors)
     runs, (one,) = study([blocks, near])
     names = [[each["run"] for each in row["runs"]] for row in one["rows"]]
     rows = [(0, names[0], figures(blocks)), (1, names[1], figures(near))]
@@ -696,7 +696,7 @@ def test_in_words() -> None:
     assert any("--repeat 6" in text for text in advice(document))
     factors = [1.3, 1.1, 0.9, 1.2, 1.25, 1.15, 0.95]
     blocks = [*BLOCKS, 150.0]
-    document = of(*study([blocks, [v * f for v, f in zip(blocks, factors, strict=True)]]))
+    document = of(*study([blocks, scaled(blocks, factors)]))
     assert re.search(r"not decided, about \d+ more blocks are needed$", decided(document)[0])
     many = [{**one, "needed": 16_007} for one in document["comparisons"]]
     assert "about 16\u202f000 more blocks" in decided({**document, "comparisons": many})[0]
@@ -788,8 +788,6 @@ def test_as_cases_of_a_test_suite() -> None:
 
 @pytest.mark.slow
 def test_a_real_comparison_carries_its_verdicts() -> None:
-    import test_compare as study_of  # noqa: PLC0415
-
     document = study_of.compared(study_of.study()).document
     comparing.validate(document)
     assert document["comparisons"][0]["primary"]
@@ -798,16 +796,11 @@ def test_a_real_comparison_carries_its_verdicts() -> None:
 
 def shown(runs: list[Any]) -> str:
     """The comparison of stored runs on a terminal, without line breaks."""
-    import test_compare as study_of  # noqa: PLC0415
-    from rtgauge.report.render import compare_text  # noqa: PLC0415
-
     return " ".join(compare_text.terminal(study_of.compared(runs).document).split())
 
 
 def repeats(number: int, **more: Any) -> list[Any]:
     """A study of two kernels with a run of each in every repeat."""
-    import test_compare as study_of  # noqa: PLC0415
-
     runs = []
     for repeat in range(number):
         for at, target in enumerate(("lab:rt", "lab:stock")):
