@@ -135,6 +135,10 @@ class Holder:
         self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
 
+    def verify(self) -> dict[str, Any]:
+        self.tell("verify")
+        return self.read_until("changed")
+
     def find(self, key: str) -> Any:
         return next((line[key] for line in self.lines if key in line), None)
 
@@ -261,8 +265,7 @@ def test_an_orderly_end_puts_everything_back(bench: Bench) -> None:
     assert records[1]["before"] == "new"
     assert {record["reason"] for record in records} == {""}
     assert bench.values() == {**dict.fromkeys(bench.before, "all\n"), "1": "again\n"}
-    holder.tell("verify")
-    assert holder.read_until("changed") == {"changed": [], "count": 0}
+    assert holder.verify() == {"changed": [], "count": 0}
     assert holder.end() == [0, 0]
     assert holder.process.returncode == 0
     assert bench.values() == bench.before
@@ -276,11 +279,8 @@ def test_killed_while_it_holds(bench: Bench, who: str) -> None:
     if who == "guardian first":
         holder.kill_guardian()
         wait_until_gone(holder.guardian)
-        holder.tell("verify")
-        changed = {"changed": [["guardian", "running", "gone"]], "count": 0}
-        assert holder.read_until("changed") == changed
-        holder.tell("verify")
-        assert holder.read_until("changed") == {"changed": [], "count": 0}
+        assert holder.verify() == {"changed": [["guardian", "running", "gone"]], "count": 0}
+        assert holder.verify() == {"changed": [], "count": 0}
     if who == "agent and guardian":
         # stopped, it cannot begin before it is killed too
         os.kill(holder.guardian, signal.SIGSTOP)
@@ -413,8 +413,7 @@ def test_the_guardian_sleeps(bench: Bench) -> None:
     wait_for_state(holder.guardian, "S")
     before = switches()
     for _ in range(20):
-        holder.tell("verify")
-        holder.read_until("changed")
+        holder.verify()
     assert switches() == before
     holder.kill()
     bench.check_clean(holder)
@@ -639,18 +638,11 @@ def test_the_policy_of_a_thread(bench: Bench, thread: Thread, who: str) -> None:
     }  # fmt: skip
     assert second["effective"] == "changed"
     assert thread.policy() == os.SCHED_BATCH
-    holder.tell("verify")
-    assert holder.read_until("changed") == {"changed": [], "count": 0}
-    if who == "nobody":
-        assert holder.end() == [0, 0]
-    else:
-        if who == "agent and guardian":
-            os.kill(holder.guardian, signal.SIGSTOP)
-        holder.kill()
-        if who == "agent and guardian":
-            assert thread.policy() == os.SCHED_BATCH
-            holder.kill_guardian()
-            assert bench.undo() == {"undone": 2, "text": ""}
+    assert holder.verify() == {"changed": [], "count": 0}
+    assert holder.end(who) == ([0, 0] if who == "nobody" else None)
+    if who == "agent and guardian":
+        assert thread.policy() == os.SCHED_BATCH
+        assert bench.undo() == {"undone": 2, "text": ""}
     bench.check_clean(holder)
     assert thread.policy() == os.SCHED_OTHER
 
@@ -660,9 +652,8 @@ def test_the_policy_of_a_thread_that_another_program_changed_stays(
 ) -> None:
     holder = bench.held(f"{thread.name}=batch 0")
     os.sched_setscheduler(thread.tid, os.SCHED_IDLE, os.sched_param(0))
-    holder.tell("verify")
     changed = [[thread.name, "batch 0", "idle 0"]]
-    assert holder.read_until("changed") == {"changed": changed, "count": 1}
+    assert holder.verify() == {"changed": changed, "count": 1}
     assert holder.end()[0] == 1
     assert thread.policy() == os.SCHED_IDLE
 
@@ -732,14 +723,7 @@ def test_priorities_of_interrupt_threads(bench: Bench, who: str) -> None:
         assert priority_of(tid) == (os.SCHED_FIFO, wanted)
         assert records[thread_name(tid)]["effective"] == f"fifo {wanted}"
         assert records[thread_name(tid)]["reason"] == ""
-    if who == "nobody":
-        holder.end()
-    else:
-        if who == "agent and guardian":
-            os.kill(holder.guardian, signal.SIGSTOP)
-        holder.kill()
-        if who == "agent and guardian":
-            holder.kill_guardian()
+    holder.end(who)
     bench.check_clean(holder)
     assert {tid: priority_of(tid) for tid in threads} == before
 
@@ -914,13 +898,11 @@ def test_prepared(bench: Bench, tree: FakeTree, who: str) -> None:
     (tree.folder / "irq/default_smp_affinity").write_text("9\n")
     changed = []
     for _ in range(12):
-        holder.tell("verify")
-        changed += holder.read_until("changed")["changed"]
+        changed += holder.verify()["changed"]
     assert changed == []
     (tree.folder / "irq/296/smp_affinity_list").write_text("1\n")
     for _ in range(12):
-        holder.tell("verify")
-        answer = holder.read_until("changed")
+        answer = holder.verify()
         changed += answer["changed"]
     assert changed == [["/proc/irq/296/smp_affinity_list", "0,3", "1"]]
     assert answer["count"] == 1
