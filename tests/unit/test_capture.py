@@ -59,6 +59,12 @@ def delays_of(store: Store, path: Path, wanted: Wanted = LINES) -> dict[int, int
     return found
 
 
+def counted(raised: int, answered: int, **more: int) -> dict[str, int]:
+    """The table of answers, with zeros where ``more`` has no other number."""
+    zeros = dict.fromkeys(("unanswered", "late", "double", "lost", "ambiguous"), 0)
+    return {"raised": raised, "answered": answered, **zeros, **more}
+
+
 def answers(run: dict[str, Any]) -> dict[str, int]:
     (table,) = [one for one in run["tables"] if one["name"] == "answers"]
     names = [column["name"] for column in table["columns"]]
@@ -89,10 +95,7 @@ def check_night(store: Store, path: Path, wanted: Wanted = LINES) -> None:
     assert (series["name"], series["count"], series["missed"]) == ("response", 10_000, 0)
     assert (series["max"], series["min"]) == (5_030_000, 30_000)
     assert series["interval_ns"] == 6_000_000
-    assert answers(run) == {
-        "raised": 10_000, "answered": 10_000, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
-        "ambiguous": 0,
-    }  # fmt: skip
+    assert answers(run) == counted(10_000, 10_000)
     assert [one["result"] for one in run["tests"]] == ["pass"]
 
 
@@ -128,10 +131,7 @@ def test_unanswered_late_and_double(store: Store, tmp_path: Path) -> None:
     found += [events[2] + 300, events[2] + 320]  # one edge too many, and back
     path = session(tmp_path / "a.sr", samples(events, sorted(found), 40 * period))
     run = imported(store, path)
-    assert answers(run) == {
-        "raised": 12, "answered": 10, "unanswered": 2, "late": 1, "double": 2, "lost": 0,
-        "ambiguous": 0,
-    }  # fmt: skip
+    assert answers(run) == counted(12, 10, unanswered=2, late=1, double=2)
     (series,) = run["series"]
     assert series["count"] + series["missed"] == 12
     assert series["count"] == 10
@@ -326,10 +326,7 @@ def test_both_edges_of_short_pulses(store: Store, tmp_path: Path, idle: int) -> 
     answers_at = [at + (12_000 if k == 101 else 200) for k, at in enumerate(events)]
     lines = samples(events, answers_at, events[-1] + 200_000, idle)
     run = imported(store, session(tmp_path / "a.sr", lines))
-    assert answers(run) == {
-        "raised": 200, "answered": 200, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
-        "ambiguous": 0,
-    }  # fmt: skip
+    assert answers(run) == counted(200, 200)
     assert run["series"][0]["max"] == 12_000_000
 
 
@@ -342,10 +339,7 @@ def test_one_kind_of_edge_alone(store: Store, tmp_path: Path) -> None:
     both = imported(store, path)
     assert answers(both)["unanswered"] > 0
     rising = imported(store, path, Wanted(event="D0", answer="D1", edge="rising"))
-    assert answers(rising) == {
-        "raised": 10, "answered": 10, "unanswered": 0, "late": 0, "double": 0, "lost": 0,
-        "ambiguous": 0,
-    }  # fmt: skip
+    assert answers(rising) == counted(10, 10)
     assert rising["series"][0]["max"] == 33_000
 
 
