@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sections import SLACK, Case, main
 
-from rtgauge.stats import changes, dependence, normal_scores, penalty, settled
+from rtgauge.stats import changes, dependence, levels, normal_scores, penalty, settled
 from rtgauge.stats.changes import FEWEST, LEAST
 
 Float64 = NDArray[np.float64]
@@ -31,6 +31,7 @@ Draw = Callable[[np.random.Generator, int], Float64]
 REPETITIONS: Final = 4000
 SINGLE: Final = 2000
 """Repetitions of the sections that search each series by itself."""
+CONSTANT: Final = 10_000
 SEED: Final = 23
 LEVEL: Final = 0.01
 SERIAL: Final = 0.01
@@ -165,11 +166,59 @@ def serial(_repetitions: int) -> list[Case]:
     return cases
 
 
+def constant(_repetitions: int) -> list[Case]:
+    """Few different values: how often independent ones have a change, with those between constant
+    values. And how often runs that remember the one before, with a resolution of twice the scatter,
+    are called levels instead of dependent."""
+
+    def odd(many: int) -> Draw:
+        return lambda random, number: random.permutation(np.arange(number) < many).astype(float)
+
+    def coarse(memory: float) -> Draw:
+        def draw(random: np.random.Generator, number: int) -> Float64:
+            values = random.standard_normal(number)
+            for at in range(1, number):
+                values[at] = memory * values[at - 1] + math.sqrt(1 - memory**2) * values[at]
+            return np.asarray(np.round(values / 2))
+
+        return draw
+
+    shapes: Mapping[str, tuple[Draw, int, bool]] = {
+        "4 of 20 runs differ": (odd(4), 20, True),
+        "5 of 20 runs differ": (odd(5), 20, True),
+        "10 of 20 runs differ": (odd(10), 20, True),
+        "4 of 40 runs differ": (odd(4), 40, True),
+        "normal, rounded, 20 runs": (coarse(0.0), 20, True),
+        "normal, rounded, 100 runs": (coarse(0.0), 100, True),
+        "memory of 0.7, rounded, 20 runs": (coarse(0.7), 20, False),
+        "memory of 0.9, rounded, 20 runs": (coarse(0.9), 20, False),
+        "memory of 0.9, rounded, 100 runs": (coarse(0.9), 100, False),
+    }
+    cases = []
+    for name, (draw, number, independent) in shapes.items():
+        random = np.random.default_rng([SEED, number, len(name)])
+        alarms = by_level = 0
+        for _ in range(CONSTANT):
+            values = draw(random, number)
+            places = _found(values)
+            p = dependence(normal_scores(values), places)
+            steps = bool(p <= LEVEL and levels(values))
+            by_level += steps
+            alarms += steps or (bool(places) and p > SERIAL)
+        rate = alarms / CONSTANT
+        limit = LEVEL + SLACK * math.sqrt(LEVEL * (1 - LEVEL) / CONSTANT)
+        case = {"case": name, "repetitions": CONSTANT, "alarms": rate}
+        case["by_level"] = by_level / CONSTANT
+        cases.append({**case, "held": rate <= limit if independent else None})
+    return cases
+
+
 SECTIONS: Final[Mapping[str, Callable[[int], list[Case]]]] = {
     "penalty": penalties,
     "alarms": alarms,
     "power": power,
     "serial": serial,
+    "constant": constant,
 }
 
 

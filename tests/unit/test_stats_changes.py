@@ -185,6 +185,29 @@ def test_values_that_are_all_the_same_have_no_change() -> None:
     assert stats.dependence(scores, []) == 1.0
 
 
+@pytest.mark.parametrize(
+    ("lengths", "values", "places"),
+    [
+        ((10, 10, 10), (1, 2, 3), [10, 20]),
+        ((4, 4, 12), (1, 2, 1), [4, 8]),
+        ((4, 4), (7.5, -1), [4]),
+        ((10, 3, 10), (1, 2, 1), []),
+        ((3, 10), (1, 2), []),
+        ((10, 3), (1, 2), []),
+        ((20,), (1,), []),
+    ],
+)
+def test_levels_are_constant_values(
+    lengths: tuple[int, ...], values: tuple[float, ...], places: list[int]
+) -> None:
+    row = np.repeat(values, lengths).astype(float)
+    assert stats.levels(row) == places
+    if places:
+        assert stats.dependence(row, places) == 1.0
+        row[0] += 1
+        assert stats.levels(row) == []
+
+
 def test_dependence_is_the_published_test() -> None:
     """The ratio of ranks against its distribution over all orders of seven values, and in a
     series that remembers."""

@@ -294,6 +294,23 @@ def test_runs_that_depend_on_their_neighbours_are_refused() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("step_ns", "found"), [(1000, [10, 20]), (1, [20])])
+def test_constant_levels_do_not_depend_on_each_other(step_ns: int, found: list[int]) -> None:
+    """Three of them were refused: changes that are so close are not found by ranks, and what is
+    left looks like dependence. Steps of the clock add up."""
+
+    def constant(at: int) -> made.FakeRun:
+        run = _run(at, 5000.0)
+        run.steps[0].series[0].value[:] = 5000 + at // 10 * step_ns
+        return run
+
+    first = _trend([constant(at) for at in range(30)])["series"][0]
+    assert first["verdict"] == "worse"
+    assert [one["begin"] for one in first["segments"]] == [0, *found]
+    assert first["dependence_p"] == 1.0
+
+
+@pytest.mark.slow
 def test_kernels_in_the_plain_lab_are_refused() -> None:
     def plain(release: str) -> dict[str, Any]:
         return {**_kernel(release), "lab": {"mode": "plain"}}

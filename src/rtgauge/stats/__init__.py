@@ -15,7 +15,7 @@ from .bound import (
     samples_needed,
     shortest_period_s,
 )
-from .changes import changes, dependence, normal_scores, penalty, settled
+from .changes import changes, dependence, levels, normal_scores, penalty, settled
 from .corrected import Corrected, GapOffsets, corrected, missed_values, values_at
 from .counts import (
     SUB_BITS,
@@ -127,6 +127,7 @@ __all__ = [
     "holm",
     "interactions",
     "interval_ranks",
+    "levels",
     "missed_values",
     "normal_scores",
     "pace",

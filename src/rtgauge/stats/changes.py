@@ -8,7 +8,8 @@ partitioning: B. Jackson and others, IEEE Signal Processing Letters 12, 2005). T
 calibrated by simulation (``bench/trend.py``): independent values get a change in one series of a
 hundred.
 
-Runs that depend on their neighbours look like changes. ``dependence`` tests that.
+Runs that depend on their neighbours look like changes. ``dependence`` tests that. So do changes
+that are too close to each other to be found. ``levels`` finds those between constant values.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "MOST",
     "changes",
     "dependence",
+    "levels",
     "normal_scores",
     "penalty",
     "settled",
@@ -118,6 +120,15 @@ def settled(values: Sequence[float] | Floats, places: Sequence[int]) -> list[int
         costs = [_distance(part[:cut]) + _distance(part[cut:]) for cut in cuts]
         moved[at] = begin + cuts[int(np.argmin(costs))]
     return moved
+
+
+def levels(values: Sequence[float] | Floats) -> list[int]:
+    """Where the values change, if they are constant between changes, for at least four values each;
+    else empty. Independent values that differ are hardly ever so (``bench/trend.py``)."""
+    found = np.asarray(values, np.float64)
+    places = (np.flatnonzero(np.diff(found)) + 1).tolist()
+    bounds = [0, *places, len(found)]
+    return places if min(np.diff(bounds)) >= LEAST else []
 
 
 def _distance(values: Floats) -> float:

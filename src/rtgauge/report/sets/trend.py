@@ -249,6 +249,8 @@ def _judged(
     scores = stats.normal_scores(values)
     places = stats.settled(values, stats.changes(scores, stats.penalty(len(values), level)))
     p = stats.dependence(scores, places)
+    if p <= level and (constant := stats.levels(values)):
+        places, p = constant, stats.dependence(scores, constant)
     if p <= SERIAL:
         return {
             **_refused(
