@@ -582,6 +582,30 @@ def test_the_cpu_that_lacks_the_most_decides(cpus: tuple[int, int]) -> None:
     assert "Still needed: 2\u202fh 24\u202fmin and 57 boots" in said
 
 
+@pytest.mark.parametrize("grid", [True, False])
+@pytest.mark.parametrize("cpus", [(0, 1), (1, 0)])
+def test_a_pass_has_the_evidence_of_the_weakest_cpu(cpus: tuple[int, int], grid: bool) -> None:
+    """The claim is about each CPU."""
+    runs = []
+    for at, lengths in enumerate(((5000, 1500), (5000, 1700))):
+        series = [
+            made.FakeSeries(
+                made.info(cpu, cpu, interval_ns=MS if grid else 0),
+                np.arange(length),
+                values(cpu + 10 * at, length),
+                due=None if grid else np.arange(length) * MS,
+            )
+            for cpu, length in zip(cpus, lengths, strict=True)
+        ]
+        rate = 9000.0 if grid else None
+        measurement = "timer" if grid else "sem-uncontended"
+        steps = [made.step(0, series, measurement, budget_ns=100_000, rate_per_hour=rate)]
+        runs.append(made.run(steps, boot_id=f"b{at}"))
+    (verdict,) = made.built(*runs)["bounds"][0]["verdicts"]
+    assert verdict["result"] == "pass"
+    assert "never exceeded in 3\u202f200 " in verdict["evidence"]
+
+
 @pytest.mark.parametrize("policies", [("other", "other"), ("fifo", "other"), ("other", "fifo")])
 def test_no_length_helps_a_measurement_that_was_not_asked_for(policies: tuple[str, ...]) -> None:
     runs = [_judged_cpus(f"b{at}", {0: 1000 + at, 1: 1000}, policies) for at in range(2)]

@@ -449,9 +449,11 @@ def _composed(series: Sequence[Document]) -> Document | None:
 _ORDER: Final = ("fail", "inconclusive", "pass")
 
 
-def _worse(said: Document, held: Held, judged: stats.BudgetVerdict) -> tuple[float, float]:
+def _worse(
+    said: Document, held: Held, judged: stats.BudgetVerdict
+) -> tuple[float, float, float, int]:
     """Sorts threads with the same result, the one that decides first: if it is inconclusive, the
-    one that lacks the most evidence."""
+    one that lacks the most evidence, and among equals the one with the weakest evidence."""
     lacks = 0.0
     if said["result"] == "inconclusive":
         lacks = math.inf
@@ -459,7 +461,7 @@ def _worse(said: Document, held: Held, judged: stats.BudgetVerdict) -> tuple[flo
             lacks = judged.needed_s
         elif not held.doubts and judged.needed_samples is not None:
             lacks = judged.needed_samples - held.count
-    return -lacks, -held.exceedances
+    return -lacks, -held.exceedances, -(judged.bound_per_hour or 0.0), held.effective
 
 
 def _verdicts(
