@@ -74,6 +74,13 @@ def test_a_current_folder_that_was_deleted(
     assert done.err == "rtgauge: the current folder was deleted\n  change to another folder\n"
 
 
+def test_ctrl_c_while_the_modules_are_loaded_prints_no_traceback(tmp_path: Path) -> None:
+    """Loading takes a fifth of a second. `git bisect run` stops at this code."""
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+    done = shell("rtgauge runs; exit $?", PYTHONPATH=f"{tmp_path}:{SOURCES}")
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize("name", ["TERM", "HUP"])
 @pytest.mark.slow
 def test_a_signal_ends_any_command_as_ctrl_c_does(tmp_path: Path, name: str) -> None:
