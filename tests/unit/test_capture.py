@@ -8,7 +8,7 @@ import random
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -39,6 +39,7 @@ needs_sigrok = pytest.mark.skipif(
     shutil.which("sigrok-cli") is None, reason="sigrok-cli is not installed"
 )
 LINES = Wanted(event="D0", answer="D1")
+COLUMNS = Wanted(event="A", answer="B")
 
 
 def imported(store: Store, path: Path, wanted: Wanted = LINES) -> dict[str, Any]:
@@ -57,6 +58,13 @@ def delays_of(store: Store, path: Path, wanted: Wanted = LINES) -> dict[int, int
     for chunk in step.series[0].chunks():
         found |= zip(chunk.index.tolist(), chunk.value.tolist(), strict=True)
     return found
+
+
+def delays_in(store: Store, folder: Path, text: str, wanted: Wanted = COLUMNS) -> dict[int, int]:
+    """The same of a table."""
+    path = folder / "table.csv"
+    path.write_text(text, encoding="utf-8", newline="")
+    return delays_of(store, path, wanted)
 
 
 def counted(raised: int, answered: int, **more: int) -> dict[str, int]:
@@ -477,6 +485,15 @@ def scope_rows(period: int = 50, delay: int = 7, number: int = 8) -> np.ndarray:
     return np.stack([(lines & 1) * 3.3, (lines >> 1) * 3.3 + 0.01], axis=1)
 
 
+def changes(events: Iterable[tuple[float, float]]) -> str:
+    """A row for each change of two lines. Events have a time in s, and a delay in ns."""
+    rows = []
+    for k, (at, delay) in enumerate(events):
+        level = (k + 1) % 2
+        rows += [f"{at:.9f},{level},{1 - level}\n", f"{at + delay / 1e9:.9f},{level},{level}\n"]
+    return "".join(rows)
+
+
 def timed_rows(step: float, origin: float = -1e-3) -> list[tuple[float, ...]]:
     return [(origin + k * step, *row) for k, row in enumerate(scope_rows().tolist())]
 
@@ -516,9 +533,7 @@ RIGOL = "X,CH1,CH2,Start,Increment,\nSequence,Volt,Volt,-1.000000e-03,1.000000e-
     ids=["tektronix", "siglent", "rigol", "keysight", "rohde", "comma", "plain"],
 )
 def test_oscilloscopes(store: Store, tmp_path: Path, text: str, event: str, answer: str) -> None:
-    path = tmp_path / "scope.csv"
-    path.write_text(text, encoding="utf-8", newline="")
-    found = delays_of(store, path, Wanted(event=event, answer=answer))
+    found = delays_in(store, tmp_path, text, Wanted(event=event, answer=answer))
     assert list(found) == list(range(8))
     assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
 
@@ -546,10 +561,8 @@ def test_oscilloscopes(store: Store, tmp_path: Path, text: str, event: str, answ
 def test_times_in_other_units_than_seconds(
     store: Store, tmp_path: Path, head: str, parts: float
 ) -> None:
-    path = tmp_path / "scope.csv"
     rows: list[tuple[float, ...]] = [(at * parts, a, b) for at, a, b in timed_rows(1e-6)]
-    path.write_text(head + table(rows, "{:.9g}"), encoding="utf-8")
-    found = delays_of(store, path, Wanted(event="A", answer="B"))
+    found = delays_in(store, tmp_path, head + table(rows, "{:.9g}"))
     assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
 
 
@@ -569,9 +582,7 @@ def test_times_since_1970_keep_their_digits(
         for time, a, b in ((now, 1 - level, level), (now + delay, 1 - level, 1 - level)):
             text = f"{time // power}.{time % power:0{digits}}" if digits else str(time)
             rows.append(f"{text},{a},{b}")
-    path = tmp_path / "changes.csv"
-    path.write_text("\n".join([*rows, ""]))
-    found = delays_of(store, path, Wanted(event="A", answer="B"))
+    found = delays_in(store, tmp_path, "\n".join([*rows, ""]))
     # the first row is the level at the beginning
     assert list(found.values()) == pytest.approx(delays[1:], abs=1)
 
@@ -580,10 +591,8 @@ def test_times_since_1970_keep_their_digits(
 def test_a_long_time_that_is_no_number(store: Store, tmp_path: Path, text: str) -> None:
     rows = [f"1764484800.{at:06},{at % 2},{at // 2 % 2}" for at in range(40)]
     rows[20] = f"{text},0,1"
-    path = tmp_path / "changes.csv"
-    path.write_text("\n".join(["time,A,B", *rows, ""]))
     with pytest.raises(UsageError):
-        import_capture(store, path, Wanted(event="A", answer="B"))
+        delays_in(store, tmp_path, "\n".join(["time,A,B", *rows, ""]))
 
 
 @pytest.mark.parametrize("head", ["Time (s),A (V),B (mV)\n", "in s,A in V,B in mV\n"])
@@ -635,11 +644,8 @@ def test_sigroks_csv_with_times(store: Store, tmp_path: Path, rate: str, label: 
 def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
     """Digital channels as Saleae's Logic exports them."""
     path = tmp_path / "digital.csv"
-    rows = ["Time [s],Channel 0,Channel 1", "0.000000000,0,0"]
-    for k in range(20):
-        at, level = 0.01 * (k + 1), (k + 1) % 2
-        rows += [f"{at:.9f},{level},{1 - level}", f"{at + 40e-6 + k * 1e-6:.9f},{level},{level}"]
-    path.write_text("\n".join([*rows, "0.300000000,0,0"]) + "\n")
+    rows = changes(((k + 1) * 0.01, 40_000 + 1000 * k) for k in range(20))
+    path.write_text(f"Time [s],Channel 0,Channel 1\n0.000000000,0,0\n{rows}0.300000000,0,0\n")
     wanted = Wanted(event="Channel 0", answer="Channel 1")
     for rate, error in ((None, "unknown"), ("24 MHz", "±41.7 ns")):
         given = replace(wanted, samplerate=sessions.parse_rate(rate) if rate else None)
@@ -654,28 +660,22 @@ def test_a_row_for_each_change(store: Store, tmp_path: Path) -> None:
         assert ("Sampled at 24 MHz" in said.replace(numbers.GAP, " ")) == (rate is not None)
 
 
-@pytest.mark.parametrize(
-    "head", ["Time [s],EVENT,ANSWER\n0.000000000,0,0\n", "time,EVENT,ANSWER\n"]
-)
+@pytest.mark.parametrize("head", ["Time [s],A,B\n0.000000000,0,0\n", "time,A,B\n"])
 @pytest.mark.parametrize("jitter_s", [0.0, 3e-3])
 def test_a_row_for_each_change_of_regular_events(
     store: Store, tmp_path: Path, head: str, jitter_s: float
 ) -> None:
     """Such rows follow a grid in the long run. That does not make them samples."""
-    path = tmp_path / "regular.csv"
     delays = [40_000 + 50 * (k % 100) for k in range(200)]
     delays[50] = 5_000_000
-    rows = []
-    for k, delay in enumerate(delays):
-        at, level = 0.03 * (k + 1) + jitter_s * (k * 7 % 10) / 10, (k + 1) % 2
-        rows += [f"{at:.9f},{level},{1 - level}", f"{at + delay / 1e9:.9f},{level},{level}"]
-    path.write_text(head + "\n".join(rows) + "\n")
-    wanted = Wanted(event="EVENT", answer="ANSWER")
-    found = delays_of(store, path, wanted)
+    begins = (0.03 * (k + 1) + jitter_s * (k * 7 % 10) / 10 for k in range(200))
+    text = head + changes(zip(begins, delays, strict=True))
+    found = delays_in(store, tmp_path, text)
     # without an earlier row, the first change is not seen as one
     first = 0 if "0.000000000" in head else 1
     assert list(found.values()) == pytest.approx(delays[first:], abs=1)
-    assert delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1GHz"))) == found
+    rate = sessions.parse_rate("1GHz")
+    assert delays_in(store, tmp_path, text, replace(COLUMNS, samplerate=rate)) == found
 
 
 @pytest.mark.slow
@@ -708,13 +708,12 @@ def test_segments_of_samples(store: Store, tmp_path: Path, asked: float | None) 
 
 def test_times_that_are_coarser_than_the_rows_are_refused(store: Store, tmp_path: Path) -> None:
     """Times in steps of 10 µs of samples 1 µs apart, as of few printed digits."""
-    path = tmp_path / "coarse.csv"
-    path.write_text("Time (s),A,B\n" + table(timed_rows(1e-6), "{:.5f}"))
-    wanted = Wanted(event="A", answer="B")
+    text = "Time (s),A,B\n" + table(timed_rows(1e-6), "{:.5f}")
     with pytest.raises(UsageError, match="rows have the same time as the row before") as error:
-        import_capture(store, path, wanted)
+        delays_in(store, tmp_path, text)
     assert "--samplerate" in error.value.remedy
-    found = delays_of(store, path, replace(wanted, samplerate=sessions.parse_rate("1MHz")))
+    rate = sessions.parse_rate("1MHz")
+    found = delays_in(store, tmp_path, text, replace(COLUMNS, samplerate=rate))
     assert list(found.values()) == pytest.approx([7000] * 8, abs=20)
 
 
@@ -722,16 +721,10 @@ def test_rows_for_changes_that_lie_nearly_evenly_are_not_samples(
     store: Store, tmp_path: Path
 ) -> None:
     """Answers a quarter of a period after the events, with jitter."""
-    path = tmp_path / "quarter.csv"
-    random = np.random.default_rng(1)
-    delays = random.uniform(400_000, 600_000, 40).round()
-    rows = ["Time [s],E,A", "0.000000000,0,0"]
-    for k, delay in enumerate(delays.tolist()):
-        at, level = 1e-3 * (k + 1), (k + 1) % 2
-        rows += [f"{at:.9f},{level},{1 - level}", f"{at + delay / 1e9:.9f},{level},{level}"]
-    path.write_text("\n".join(rows) + "\n")
-    found = delays_of(store, path, Wanted(event="E", answer="A"))
-    assert list(found.values()) == pytest.approx(delays.tolist()[: len(found)], abs=1)
+    delays = np.random.default_rng(1).uniform(400_000, 600_000, 40).round().tolist()
+    rows = changes((1e-3 * (k + 1), delay) for k, delay in enumerate(delays))
+    found = delays_in(store, tmp_path, f"Time [s],A,B\n0.000000000,0,0\n{rows}")
+    assert list(found.values()) == pytest.approx(delays[: len(found)], abs=1)
     assert len(found) >= 39
 
 
@@ -757,13 +750,13 @@ def test_one_channel_does_not_answer_itself(store: Store, tmp_path: Path) -> Non
 
 
 def test_columns_without_time_need_a_rate(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(table([tuple(row) for row in scope_rows().tolist()], "{:.2f}"))
+    text = table([tuple(row) for row in scope_rows().tolist()], "{:.2f}")
+    wanted = Wanted(event="1", answer="2")
     with pytest.raises(UsageError, match="neither times nor a sample rate") as error:
-        import_capture(store, path, Wanted(event="1", answer="2"))
+        delays_in(store, tmp_path, text, wanted)
     assert "--samplerate" in error.value.remedy
-    wanted = Wanted(event="1", answer="2", samplerate=sessions.parse_rate("2MHz"))
-    assert set(delays_of(store, path, wanted).values()) == {3500}
+    wanted = replace(wanted, samplerate=sessions.parse_rate("2MHz"))
+    assert set(delays_in(store, tmp_path, text, wanted).values()) == {3500}
 
 
 @pytest.mark.parametrize(
@@ -783,10 +776,8 @@ def test_the_unit_of_a_stated_interval_or_rate(
     store: Store, tmp_path: Path, head: str, us: int
 ) -> None:
     """In a file without times, the delays are as many intervals."""
-    path = tmp_path / "a.csv"
     rows = table([tuple(row) for row in scope_rows().tolist()], "{:.2f}")
-    path.write_text(f"{head}\nCH1,CH2\n{rows}", encoding="utf-8")
-    found = delays_of(store, path, Wanted(event="CH1", answer="CH2"))
+    found = delays_in(store, tmp_path, f"{head}\nA,B\n{rows}")
     assert set(found.values()) == {7000 * us}
 
 
