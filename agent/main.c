@@ -13,8 +13,10 @@
 
 #include "base/clock.h"
 #include "base/exitcode.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "catalogue.h"
+#include "lines/line.h"
 #include "loads/load.h"
 #include "run/run.h"
 #include "stream/spool.h"
@@ -29,6 +31,8 @@ static const char usage[] =
 	"       rtgauge-agent help NAME     options of a measurement or load\n"
 	"       rtgauge-agent describe      measurements, loads and options as JSON\n"
 	"       rtgauge-agent environment   facts of this system, as a stream\n"
+	"       rtgauge-agent line [--asks] TEXT\n"
+	"                                   why --line TEXT is wrong, as JSON\n"
 	"       rtgauge-agent restore       restore settings that a killed agent left changed\n"
 	"       rtgauge-agent version\n"
 	"options of every run:\n";
@@ -302,6 +306,26 @@ static int main_restore(int argc, char **argv)
 	return EXITCODE_DONE;
 }
 
+/* Whether a step that answers, or with --asks a log host, can read its --line. Opens no line. */
+static int main_line(int argc, char **argv)
+{
+	const struct line_how how = { .asks = argc == 2 && !strcmp(argv[0], "--asks") };
+	struct json json = { .out = stdout };
+	struct message why = { 0 };
+	struct line line;
+
+	if (argc != 1 + how.asks)
+		return main_usage_error("line takes [--asks] TEXT", "");
+	json_open(&json, NULL, '{');
+	if (line_parse(&line, argv[argc - 1], how, &why) == -EINVAL) {
+		json_text(&json, "reason", why.text);
+		json_text(&json, "remedy", why.remedy);
+	}
+	json_close(&json, '}');
+	putchar('\n');
+	return EXITCODE_DONE;
+}
+
 static void main_print_usage(FILE *out)
 {
 	static const char notations[][6] = {
@@ -377,6 +401,8 @@ static int main_command(int argc, char **argv)
 		return main_attach(argc - 2, argv + 2);
 	if (!strcmp(command, "restore"))
 		return main_restore(argc - 2, argv + 2);
+	if (!strcmp(command, "line"))
+		return main_line(argc - 2, argv + 2);
 	if (!strcmp(command, "list"))
 		return main_list();
 	if (!strcmp(command, "help") && argc > 2)

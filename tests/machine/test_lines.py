@@ -8,6 +8,7 @@ Counts and order, no times.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import select
@@ -580,6 +581,24 @@ def test_it_ends_when_the_time_is_up(agent: str, tmp_path: Path) -> None:
     # These are a loopback's, and of answers that are delayed.
     parameters = {name: one.effective for name, one in stream.header.parameters.items()}
     assert (parameters["interval"], parameters["delay-every"]) == ("", "")
+
+
+def test_a_line_is_read_before_a_run(agent: str) -> None:
+    """The host asks for that before it measures anything."""
+
+    def line(*words: str) -> dict[str, str]:
+        done = subprocess.run(
+            [agent, "line", *words], capture_output=True, text=True, timeout=60, check=True
+        )
+        found: dict[str, str] = json.loads(done.stdout)
+        return found
+
+    wrong = line("nett:7")
+    assert wrong["reason"] == "'nett:7' is not a line" and "gpio, loopback, net" in wrong["remedy"]
+    assert line("net:7") == {}
+    assert "does not name an address" in line("--asks", "net:7")["reason"]
+    if not GPIO:  # the step is skipped
+        assert line("gpio:chip:0:1") == {}
 
 
 @pytest.mark.parametrize(
