@@ -92,6 +92,17 @@ def test_queries(script: Script) -> None:
     target.close()
 
 
+def test_why_a_line_is_wrong(script: Script) -> None:
+    """An agent that cannot tell leaves it to the run."""
+    script('echo "{\\"reason\\": \\"$*\\", \\"remedy\\": \\"no\\"}"')
+    target = LocalTarget()
+    assert target.wrong_line("net:7", asks=False) == ("line net:7", "no")
+    assert target.wrong_line("net:7", asks=True) == ("line --asks net:7", "no")
+    for unable in ("exit 2", "echo {}", "echo []", "echo", "echo {"):
+        script(unable)
+        assert LocalTarget().wrong_line("net:7", asks=True) == ("", "")
+
+
 def test_a_query_that_fails_is_one_line_with_what_the_agent_said(script: Script) -> None:
     script("echo 'no room' >&2; echo 'second line' >&2; exit 3")
     with pytest.raises(TargetError, match=r"'describe' ended with code 3: no room$"):

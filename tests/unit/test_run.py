@@ -261,6 +261,23 @@ def test_an_error_of_the_module_that_no_kernel_has() -> None:
     assert text.startswith("the kernel module rtgauge cannot be used (")
 
 
+class WithoutLines(FakeTarget):
+    def wrong_line(self, text: str, *, asks: bool) -> tuple[str, str]:
+        return (f"'{text}' is not a line", "use net") if asks or text == "wrong" else ("", "")
+
+
+def test_a_wrong_line_is_refused_before_anything_is_measured(store: Store) -> None:
+    """It was found after the calibration, and left a failed run."""
+    for name, line in (("response", "wrong"), ("log-host", "gpio:a:1:2")):
+        steps = plan(("timer", {}), (name, {"line": line, "for": "1s"}))
+        with pytest.raises(UsageError, match=f"--line {line}: '{line}' is not a line") as refused:
+            execute(steps, [WithoutLines("")], store)
+        assert refused.value.remedy == "use net"
+        assert store.runs() == []
+    right = plan(("response", {"line": "gpio:a:1:2", "for": "1s"}))
+    assert execute(right, [WithoutLines("")], store)[0].state != "failed"
+
+
 def test_a_step_waits_for_another_agent(store: Store) -> None:
     watcher = Watcher()
     (outcome,) = execute(timer(), [open_target("fake:busy=3")], store, watcher)

@@ -17,12 +17,13 @@ from rtgauge.facts.interpret import online_cpus
 from rtgauge.plan import Plan, PlannedStep
 from rtgauge.stream import Environment, Header, Setting, StreamReader
 from rtgauge.target import Target
-from rtgauge.target.base import Adaptable
+from rtgauge.target.base import Adaptable, Wired
 from rtgauge.text import plural
 from rtgauge.units import format_cpus, parse_cpus
 
 __all__ = [
     "check_cpus",
+    "check_lines",
     "is_skipped",
     "lacking",
     "log_host_document",
@@ -73,6 +74,18 @@ def require_cpus(steps: Sequence[PlannedStep], facts: Mapping[str, Any], target:
                     f"target '{target}' has no online CPU {missing[0]}",
                     f"its online CPUs are {format_cpus(present)}",
                 )
+
+
+def check_lines(steps: Sequence[PlannedStep], target: Target) -> None:
+    """Raise UsageError if a step names a line that the target cannot have."""
+    if not isinstance(target, Wired):
+        return
+    for step in steps:
+        text, asks = step.parameters.get("line", ""), bool(step.times)
+        reason, remedy = target.wrong_line(text, asks=asks) if text else ("", "")
+        if reason:
+            option = "--log-line" if asks and step.log_host else "--line"
+            raise UsageError(f"{option} {text}: {reason}", remedy)
 
 
 def check_cpus(plan: Plan, target: Target) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol
 from rtgauge.audit import DEFAULT_PRIORITY, Finding, audit, environment_document
 from rtgauge.catalogue import Catalogue
 from rtgauge.engine.environment import (
+    check_lines,
     is_skipped,
     lacking,
     log_host_document,
@@ -214,7 +215,7 @@ class Run:
     ) -> RunOutcome:
         """The whole run, from the environment to the sealed samples. If the study has
         no other target, raises TargetError if this one cannot be reached, and UsageError if it
-        lacks a CPU."""
+        lacks a CPU or a line."""
         own = tuple(_own(self._plan.steps))
         steps = [*self._plan.steps]
         try:
@@ -223,6 +224,9 @@ class Run:
             if not own or not all(is_skipped(one, self._catalogue, self._facts) for one in own):
                 steps += calibration_steps(replace(self._plan, steps=own), self._catalogue)
             require_cpus(_own(steps), self._facts, self._target.name)
+            check_lines(own, self._target)
+            for step in filter(_is_log_host, steps):
+                check_lines([step], self._hosts[step.log_host].target)
         except (TargetError, UsageError) as error:
             if not self.has_others:
                 raise
@@ -237,7 +241,7 @@ class Run:
     def _without_target(
         self, study: str, repeat: int, number: int, total: int, error: RtgaugeError
     ) -> RunOutcome:
-        """Record a run whose target cannot be reached, or lacks a CPU."""
+        """Record a run whose target cannot be reached, or lacks a CPU or a line."""
         self.lost_target = True
         self._facts = {}
         self._document = self._first_document(study, repeat, "", self._plan.steps)

@@ -39,6 +39,7 @@ __all__ = [
     "Restoring",
     "RunningAgent",
     "Target",
+    "Wired",
     "last_words",
     "lost_of",
     "pace_of",
@@ -141,6 +142,16 @@ class Emulated(Protocol):
     @property
     def hint(self) -> str:
         """Where to look when a step failed; empty if nothing was kept."""
+        ...
+
+
+@runtime_checkable
+class Wired(Protocol):
+    """A target whose agent reads the notation of a line before a run."""
+
+    def wrong_line(self, text: str, *, asks: bool) -> tuple[str, str]:
+        """Why the target has no such line, and the remedy; empty if it may have it. ``asks``: for a
+        log host. No line is opened."""
         ...
 
 

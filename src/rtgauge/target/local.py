@@ -32,7 +32,7 @@ from rtgauge.errors import TargetError, UsageError
 from rtgauge.lab.linked import elf_of
 from rtgauge.target.base import last_words
 
-__all__ = ["LocalAgent", "LocalTarget", "find_agent", "fitting", "put_back"]
+__all__ = ["LocalAgent", "LocalTarget", "find_agent", "fitting", "put_back", "why_wrong"]
 
 MESSAGES_MAX: Final = 64 * 1024
 # Interval of looking for the agent's end, which no event shows while others hold its pipe open.
@@ -165,6 +165,15 @@ def put_back(answer: bytes) -> tuple[int, int]:
         ) from None
 
 
+def why_wrong(answer: bytes) -> tuple[str, str]:
+    """The answer of the agent's ``line``: why a line is wrong, and the remedy, or empty."""
+    try:
+        found = json.loads(answer)
+        return str(found.get("reason", "")), str(found.get("remedy", ""))
+    except (ValueError, AttributeError, RecursionError):
+        return "", ""
+
+
 def _answer(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
     """The whole stdout of a process, and the first 64 KiB of its stderr.
 
@@ -251,6 +260,12 @@ class LocalTarget:
     def environment(self) -> bytes:
         """The header and environment records of this machine."""
         return self._query(["environment"], raised=True)
+
+    def wrong_line(self, text: str, *, asks: bool) -> tuple[str, str]:
+        """As the agent says. Empty for an agent of the user that cannot tell."""
+        with contextlib.suppress(TargetError):
+            return why_wrong(self._query(["line", *["--asks"] * asks, text], raised=True))
+        return "", ""
 
     def restore(self, run: str) -> tuple[int, int]:
         """Restore the settings that a killed agent left changed, after its guardian has ended, and

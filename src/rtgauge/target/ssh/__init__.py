@@ -14,6 +14,7 @@ is installed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import ipaddress
 import re
@@ -33,7 +34,7 @@ from rtgauge.facts import printable
 from rtgauge.lab.linked import elf_of
 from rtgauge.lab.programs import static_agent
 from rtgauge.target.base import last_words, say
-from rtgauge.target.local import fitting, put_back
+from rtgauge.target.local import fitting, put_back, why_wrong
 from rtgauge.target.ssh.agent import HOLD_MORE_S, RETRY_S, Over, Return, SshAgent
 from rtgauge.target.ssh.connection import (
     CANNOT_EXECUTE,
@@ -253,6 +254,13 @@ class SshTarget:
             before.close()
             self._prepare_there()
         return self._ask_agent("environment", self._raise)
+
+    def wrong_line(self, text: str, *, asks: bool) -> tuple[str, str]:
+        """As for this machine, by the agent there."""
+        with contextlib.suppress(TargetError):
+            asked = ["--asks"] * asks
+            return why_wrong(self._ask_agent("line", self._raise, *asked, text))
+        return "", ""
 
     def restore(self, run: str) -> tuple[int, int]:
         """As for this machine, on the board if it can still be reached."""
