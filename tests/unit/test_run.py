@@ -278,6 +278,17 @@ def test_a_wrong_line_is_refused_before_anything_is_measured(store: Store) -> No
     assert execute(right, [WithoutLines("")], store)[0].state != "failed"
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"), [("timer", "nothing to measure"), ("response", "check --line")]
+)
+def test_what_may_have_kept_all_samples_away(store: Store, name: str, remedy: str) -> None:
+    """A step that answers waits for the events of another machine."""
+    more = {"line": "gpio:a:1:2"} if name == "response" else {}
+    outcome = carry_out(store, "fake:mute", plan((name, {"for": "1s", **more})))
+    step = store.get(outcome.id).document["steps"][0]
+    assert step["reason"] == "the step ended without a sample" and remedy in step["remedy"]
+
+
 def test_a_step_waits_for_another_agent(store: Store) -> None:
     watcher = Watcher()
     (outcome,) = execute(timer(), [open_target("fake:busy=3")], store, watcher)

@@ -430,10 +430,13 @@ class Watch:
                 text = message or f"the agent ended with code {code}"
                 return Ended("failed", text, remedy or "see dmesg on the target for the reason")
             if trailer.state == "complete" and self._nothing_came(trailer):
+                why = "find out why the target had nothing to measure"
+                if self._live.step.answers:
+                    why = "start the log host while it runs, and check --line and the wiring"
                 return Ended(
                     "failed",
                     "the step ended without a sample",
-                    "measure longer (--for), or find out why the target had nothing to measure",
+                    f"measure longer (--for), or {why}",
                     cause=NOTHING,
                 )
             state = trailer.state if trailer.state in STATES else "failed"
