@@ -579,3 +579,17 @@ def test_an_open_verdict_is_that_of_the_series_with_the_weakest_evidence(
     assert (evidence, remedy) == (f"B: {weakest['evidence']}", weakest["remedy"])
     answer = "".join(span.text for span in answer_of(run).sure)
     assert ("5 more of unknown value" in answer) == bool(lost)
+
+
+def test_a_pass_of_operations_is_that_of_the_cpu_with_the_fewest() -> None:
+    steps = [
+        made.FakeSeries(
+            made.info(cpu, cpu, interval_ns=0), np.arange(count), np.full(count, top, np.int32),
+            due=np.arange(count) * MS,
+        )
+        for cpu, count, top in ((0, 9000, 7000), (1, 4000, 6000))
+    ]  # fmt: skip
+    run = only(made.run([made.step(0, steps, "sem-uncontended", budget_ns=150_000)]))
+    assert [one["result"] for one in run["verdicts"]] == ["pass", "pass"]
+    evidence, _ = labels.representative(run["verdicts"], run["series"], {0: "A", 1: "B"})
+    assert plain(evidence).startswith("B: 150 us never exceeded in 4 000 ")

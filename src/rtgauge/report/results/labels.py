@@ -803,9 +803,9 @@ def representative(
         return first["evidence"], first["remedy"]
 
     def worst(verdict: Mapping[str, Any]) -> tuple[int, float, tuple[int, int, float]]:
-        found = severity(verdict, series)
-        none = math.inf if verdict["result"] == "inconclusive" else 0.0
-        weak = verdict.get("bound_per_hour") or verdict.get("needed_samples") or none
+        found, bound = severity(verdict, series), series[verdict["series"]]["bound"]
+        chance = bound["probability"] if bound["samples"] else math.inf
+        weak = verdict.get("bound_per_hour") or chance
         return found[0], 0.0 if found[0] else float(f"{weak:.2g}"), found
 
     top = max(named, key=worst)
