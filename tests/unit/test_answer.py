@@ -1226,3 +1226,10 @@ def test_the_steps_that_an_answer_needs_have_observations() -> None:
     """What the test above compares exists."""
     steps = built(timers(300, 18, ambience=STOLEN))["steps"]
     assert all(one["observations"] for one in steps if one["role"] == "measurement")
+
+
+def test_a_pass_is_as_sure_as_that_of_the_weakest_cpu() -> None:
+    series = [latency(100, 60_000), latency(20, 9_000, 1)]
+    step = made.step(0, series, budget_ns=150_000, rate_per_hour=2000.0)
+    sure = text(answer_of(built(made.run([step], findings=[]))).sure)
+    assert sure.startswith("CPU 1: 150 us never exceeded in 9 000 wake-ups over 9 s: at most 1 200")

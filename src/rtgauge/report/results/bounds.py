@@ -452,8 +452,9 @@ _ORDER: Final = ("fail", "inconclusive", "pass")
 def _worse(
     said: Document, held: Held, judged: stats.BudgetVerdict
 ) -> tuple[float, float, float, int]:
-    """Sorts threads with the same result, the one that decides first: if it is inconclusive, the
-    one that lacks the most evidence, and among equals the one with the weakest evidence."""
+    """Sorts threads with the same result, the one that decides first: if they failed, the one with
+    the most exceedances, if they are inconclusive, the one that lacks the most evidence, and among
+    equals the one with the weakest evidence."""
     lacks = 0.0
     if said["result"] == "inconclusive":
         lacks = math.inf
@@ -461,7 +462,8 @@ def _worse(
             lacks = judged.needed_s
         elif not held.doubts and judged.needed_samples is not None:
             lacks = judged.needed_samples - held.count
-    return -lacks, -held.exceedances, -(judged.bound_per_hour or 0.0), held.effective
+    late = held.exceedances if said["result"] == "fail" else 0
+    return -lacks, -late, -(judged.bound_per_hour or 0.0), held.effective
 
 
 def _verdicts(

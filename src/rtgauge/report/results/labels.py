@@ -77,6 +77,7 @@ __all__ = [
     "variants",
     "waits_for_answers",
     "watched",
+    "weakest",
     "work_text",
     "worst",
 ]
@@ -792,8 +793,7 @@ def representative(
 ) -> tuple[str, str]:
     """Evidence and remedy for verdicts of the same rule and result.
 
-    If they differ, those of the worst series, with its name: that with the weakest evidence (bounds
-    equal to two digits are equal) or, if the budget was exceeded, the first by ``severity``.
+    If they differ, those of the ``weakest``, with the name of its series.
     """
     first = verdicts[0]
     if all(one["evidence"] == first["evidence"] for one in verdicts):
@@ -801,15 +801,23 @@ def representative(
     named = [one for one in verdicts if one["series"] in names]
     if not named:
         return first["evidence"], first["remedy"]
+    top = weakest(named, series)
+    return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
 
-    def worst(verdict: Mapping[str, Any]) -> tuple[int, float, tuple[int, int, float]]:
+
+def weakest(
+    verdicts: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """The one with the weakest evidence of verdicts of the same rule and result (bounds equal to two
+    digits are equal). If they failed, the first by ``severity``."""
+
+    def worst(verdict: Mapping[str, Any]) -> tuple[float, tuple[int, int, float]]:
         found, bound = severity(verdict, series), series[verdict["series"]]["bound"]
         chance = bound["probability"] if bound["samples"] else math.inf
         weak = verdict.get("bound_per_hour") or chance
-        return found[0], 0.0 if found[0] else float(f"{weak:.2g}"), found
+        return 0.0 if verdict["result"] == "fail" else float(f"{weak:.2g}"), found
 
-    top = max(named, key=worst)
-    return f"{names[top['series']]}: {top['evidence']}", top["remedy"]
+    return max(verdicts, key=worst)
 
 
 def severity(

@@ -23,6 +23,7 @@ from rtgauge.report.results.labels import (
     severity,
     step_name,
     things_of,
+    weakest,
 )
 from rtgauge.stats import duration_needed_s
 from rtgauge.stats.verdict import DEFAULT_RATE_PER_HOUR
@@ -205,8 +206,10 @@ def _sure_of_budget(data: Data) -> tuple[Line, str]:
     """How sure the verdict is that decides."""
     verdicts = undisturbed(data) or data.verdicts
     verdict = deciding(data)
-    one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
     same = [other for other in verdicts if other["step"] == verdict["step"]]
+    if verdict["result"] == "pass":
+        verdict = weakest(same, data.run["series"])
+    one, step = data.run["series"][verdict["series"]], data.steps[verdict["step"]]
     text = f"{capital(verdict['evidence'])}."
     several = len({other["step"] for other in verdicts}) > 1
     under = f", {load_text(step['load'])}" if several else ""
