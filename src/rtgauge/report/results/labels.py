@@ -808,8 +808,8 @@ def representative(
 def weakest(
     verdicts: Sequence[Mapping[str, Any]], series: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """The one with the weakest evidence of verdicts of the same rule and result (bounds equal to two
-    digits are equal). If they failed, the first by ``severity``."""
+    """The one with the weakest evidence of verdicts of the same rule and result. Bounds equal to
+    two digits are equal. If the verdicts failed, the first by ``severity``."""
 
     def worst(verdict: Mapping[str, Any]) -> tuple[float, tuple[int, int, float]]:
         found, bound = severity(verdict, series), series[verdict["series"]]["bound"]
