@@ -174,6 +174,19 @@ def test_a_bound_looks_as_it_is_next_to_the_rate_allowed() -> None:
     assert per_hour_beside(1, 1) == ("1 an hour", "1 an hour")
 
 
+@pytest.mark.slow
+@given(st.floats(1e-9, 1e9), st.floats(0.9, 1.1), st.booleans())
+def test_a_bound_has_the_order_and_the_side_of_its_value(
+    allowed: float, part: float, down: bool
+) -> None:
+    bound = allowed * part
+    texts = per_hour_beside(bound, allowed, down=down)
+    one, other = (float(text.removesuffix(" an hour").replace(numbers.GAP, "")) for text in texts)
+    assert (one > other) == (bound > allowed) and (one < other) == (bound < allowed)
+    assert one <= bound if down else one >= bound
+    assert other >= allowed and other - allowed <= allowed / 100
+
+
 def test_other_quantities() -> None:
     assert [plain(bandwidth(rate)) for rate in (12.3, 11_250, 5.1e6)] == [
         "12 B/s", "11.2 kB/s", "5.1 MB/s",
