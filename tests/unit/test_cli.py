@@ -680,6 +680,21 @@ def test_a_report_that_cannot_be_made_keeps_its_remedy(
     assert "The run is kept" in done.err and "-o FILE" not in done.err
 
 
+def test_ctrl_c_while_the_report_is_written_says_that_the_results_are_kept(
+    rtgauge: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rtgauge.report.writing.markdown.render", interrupted)
+    done = rtgauge("run", "timer", *QUICK, "-o", "r.md", "--store", "s")
+    assert done.code == 4
+    assert done.err.endswith(
+        "rtgauge: interrupted after the measurement\n"
+        "  the results are kept. Write the report: rtgauge report last -o FILE.html --store s\n"
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("whole", "step"),

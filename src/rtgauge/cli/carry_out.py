@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -174,6 +174,23 @@ def execute_plan(
         )
 
 
+class _Interrupted(RtgaugeError):
+    exit_code = ExitCode.INTERRUPTED
+
+
+@contextlib.contextmanager
+def _results_kept() -> Iterator[None]:
+    """After Ctrl-C, say that the results are kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise _Interrupted(
+            "interrupted after the measurement",
+            "the results are kept. Write the report: rtgauge report last -o FILE.html",
+        ) from None
+
+
+@_results_kept()
 def show_results(
     store: Store,
     outcomes: Sequence[RunOutcome],
