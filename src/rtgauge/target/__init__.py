@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from rtgauge.errors import UsageError, nearest
+from rtgauge.errors import UsageError
 from rtgauge.target.base import Pace, RunningAgent, Target
 
 __all__ = ["TARGETS", "Pace", "RunningAgent", "Target", "open_target"]
@@ -67,7 +67,10 @@ def open_target(name: str, agent: Path | None = None) -> Target:
     """
     kind, _, detail = name.partition(":")
     if kind not in TARGETS:
-        raise UsageError(f"unknown target '{name}'", nearest(kind, TARGETS))
+        raise UsageError(
+            f"unknown target '{name}'",
+            "write local, ssh://HOST for a board, lab:BOARD for an emulated one, or fake",
+        )
     if agent is None:
         return TARGETS[kind](detail)
     if kind not in _WITH_AGENT:
