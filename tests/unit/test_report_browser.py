@@ -61,10 +61,18 @@ def drawn(browser: str, file: Path, scratch: Path, place: str = "#all") -> tuple
     return Page(done.stdout.decode()), "\n".join(console)
 
 
-def framed(text: str, wide: int) -> str:
-    """A page in a frame of so many pixels."""
+def in_frames(browser: str, scratch: Path, script: str, text: str, *widths: int) -> Page:
+    """What a script writes that finds a page in frames of so many pixels."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     inner = text.replace("&", "&amp;").replace('"', "&quot;")
-    return f'<iframe srcdoc="{inner}" width="{wide}" height="860" frameborder="0"></iframe>'
+    frames = "".join(
+        f'<iframe srcdoc="{inner}" width="{wide}" height="860" frameborder="0"></iframe>'
+        for wide in widths
+    )
+    file = scratch / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{script}{frames}")
+    page, _ = drawn(browser, file, scratch, "")
+    return page
 
 
 def pictures_of(page: Page) -> int:
@@ -259,11 +267,7 @@ def test_the_answer_is_neither_cut_nor_overlapping(
     right = made.run([made.step(0, [wide], budget_ns=150_000)])  # the budget is named at its left
     runs = {"dense": dense, "fake": fake, "right": right}
     text = evaluated(2) if which == "evaluation" else rendered(runs[which])
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
-    file = tmp_path / "frame.html"
-    frames = framed(text, 400) + framed(text, 1280)
-    file.write_text(f"<!doctype html><title>-</title>{MEASURED}{frames}")
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, MEASURED, text, 400, 1280)
     good = r"wrong: nothing; texts [1-9]\d*; commands [1-9]\d*"
     assert re.search(rf"{good} \| {good}", page.text), page.text[:500]
 
@@ -285,11 +289,9 @@ addEventListener("load", () => {
 @pytest.mark.slow
 def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Path) -> None:
     """A wide picture is scrolled instead of made small."""
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", evaluated(2)).replace("<details", "<details open")
+    text = evaluated(2).replace("<details", "<details open")
     assert 'viewBox="0 0 482 ' in text and 'viewBox="0 0 330 ' in text
-    file = tmp_path / "frame.html"
-    file.write_text(f"<!doctype html><title>-</title>{LETTERS}{framed(text, 400)}")
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, LETTERS, text, 400)
     found = re.search(
         r"(\d+) texts, the smallest ([\d.]+); in the margin: false; too wide: 0", page.text
     )
@@ -318,11 +320,8 @@ def test_on_a_phone_the_percentile_that_decides_is_in_view(browser: str, tmp_pat
             for at, name in enumerate(("a", "b"))]  # fmt: skip
     source = report.Source(runs)  # type: ignore[arg-type]
     text = html.render(source.analysis, source.comparison)
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     page_of_it, _, _ = text.partition('<details class="run"')  # the runs themselves follow
-    file = tmp_path / "frame.html"
-    file.write_text(f"<!doctype html><title>-</title>{COLUMNS}{framed(page_of_it, 420)}")
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, COLUMNS, page_of_it, 420)
     assert re.search("[1-9][0-9]* columns, in view: true", page.text), page.text[:200]
 
 
@@ -346,12 +345,10 @@ def test_a_large_maximum_keeps_its_unit(browser: str, tmp_path: Path, paper: boo
     """In the row of a step: seven digits, without a line break before the unit."""
     values = np.append(np.full(500, 1_234_567_890), 2_147_483_000).astype(np.int32)
     series = made.sampled(values)
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
+    text = rendered(made.run([made.step(0, [series])]))
     if paper:
         text = text.replace("@media screen", "@media none").replace("@media print", "@media all")
-    file = tmp_path / "frame.html"
-    file.write_text(f"<!doctype html><title>-</title>{LINES}{framed(text, 688 if paper else 1280)}")
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, LINES, text, 688 if paper else 1280)
     assert "lines: 1,1; wide: true" in page.text, page.text[:200]
 
 
@@ -674,20 +671,18 @@ def test_no_part_is_wider_than_the_paper_or_the_screen(
     ]
     long = made.run([made.step(0, [*names], load="L" * 250)], label="W" * 250, target="t" * 250)
     text = evaluated(4) if which == "evaluation" else rendered(long)
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", text)
     text = text.replace("<details", "<details open")
     if wide == 688:
         text = text.replace("@media screen", "@media print").replace(
             "@media print {", "@media all {"
         )
-    file = tmp_path / "frame.html"
-    file.write_text(
-        "<!doctype html><title>-</title><script>addEventListener('load', () => setTimeout(() => {"
+    measured = (
+        "<script>addEventListener('load', () => setTimeout(() => {"
         "const page = document.querySelector('iframe').contentDocument;"
         "document.title = `wide: ${page.documentElement.scrollWidth} of ${page.body.clientWidth} `"
-        "+ page.querySelectorAll('canvas').length; }, 500));</script>" + framed(text, wide)
+        "+ page.querySelectorAll('canvas').length; }, 500));</script>"
     )
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, measured, text, wide)
     found = re.search(r"wide: (\d+) of (\d+) (\d+)", page.text)
     assert found and int(found[3]) > 3, page.text[:200]
     assert int(found[1]) <= int(found[2])
@@ -699,19 +694,16 @@ def test_the_maximum_is_in_view_beside_the_contents(browser: str, tmp_path: Path
     values = np.random.default_rng(3).gamma(2, 900_000, 200_000).astype(np.int32)
     values[1000] = 79_990_005
     series = made.sampled(values)
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.run([made.step(0, [series])])))
-    text = text.replace("<details", "<details open")
-    file = tmp_path / "frame.html"
-    file.write_text(
-        "<!doctype html><title>-</title><script>addEventListener('load', () => {"
+    text = rendered(made.run([made.step(0, [series])])).replace("<details", "<details open")
+    measured = (
+        "<script>addEventListener('load', () => {"
         "const page = document.querySelector('iframe').contentDocument;"
         "document.title = 'in view: ' + [...page.querySelectorAll('.scroll')]"
         ".filter(one => one.textContent.includes('Below each percentile'))"
         ".map(one => [one.querySelectorAll('thead th').length, one.querySelector('td.peak')"
         ".getBoundingClientRect().right <= one.getBoundingClientRect().right]); });</script>"
-        + framed(text, 1200)
     )
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, measured, text, 1200)
     assert re.search(r"in view: 1[1-9],true ", page.text), page.text[:300]
 
 
