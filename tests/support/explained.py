@@ -28,8 +28,6 @@ from rtgauge.store import Store, StoredRun, new_run_id
 from rtgauge.stream import StreamWriter, Tally
 
 BASE = 0xFFFFFFFF81000000
-
-
 NAMES = (
     "asm_sysvec_apic_timer_interrupt",
     "sysvec_apic_timer_interrupt",
@@ -47,32 +45,18 @@ NAMES = (
     "rt_mutex_setprio",
     "__mutex_lock",
 )
-
-
 SETUP = {"program": "qemu", "package": "qemu"}
+AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
+KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
+LOW, HIGH = 0xFFFF888000001000, 0xFFFF888000002000
+WAKER, OTHER_TASK = 0xFFFF888000003000, 0xFFFF888000004000
+TIMERS = Task("ktimers/0", 5, "fifo", 1)
+ORDINARY, MEASURED = Task("load/sched", 7, "other"), Task("measure", 9, "fifo", 80)
 
 
 def recorded(rows: Sequence[tuple[int, ...]]) -> NDArray[np.void]:
     """Records as the plugin writes them. Most of them have no argument of a function."""
     return np.array([(*row, 0)[:7] for row in rows], RECORD)
-
-
-AT = {name: BASE + 0x100 * number for number, name in enumerate(NAMES)}
-
-
-KALLSYMS = "".join(f"{address:016x} t {name}\n" for name, address in AT.items()).encode()
-
-
-LOW, HIGH = 0xFFFF888000001000, 0xFFFF888000002000
-
-
-WAKER, OTHER_TASK = 0xFFFF888000003000, 0xFFFF888000004000
-
-
-TIMERS = Task("ktimers/0", 5, "fifo", 1)
-
-
-ORDINARY, MEASURED = Task("load/sched", 7, "other"), Task("measure", 9, "fifo", 80)
 
 
 class Program:
