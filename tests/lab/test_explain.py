@@ -59,6 +59,19 @@ def _sums(cause: dict[str, Any]) -> dict[str, int]:
     return sums
 
 
+def _explained(
+    rtgauge: Run, tmp_path: Path, plan: str, target: str, worst: int, *words: str
+) -> tuple[Any, Any]:
+    """The results of a plan on a board, and the causes of its longest samples."""
+    path, store = tmp_path / "plan.toml", ("--store", str(tmp_path / "store"))
+    path.write_text(plan)
+    run = rtgauge("run", str(path), "--target", target, *words, "--json", *store)
+    assert run.code == 0, run.err
+    done = rtgauge("explain", "last", "--worst", str(worst), "--json", *store)
+    assert done.code == 0, done.err
+    return run.json(), done.json()
+
+
 def _interrupted_before(cause: dict[str, Any], main: dict[str, Any]) -> bool:
     """Whether the event's interrupt came just before the section of the disturbance. Then the
     thread was runnable already, and waits because this kernel does not preempt the section's task.
@@ -78,14 +91,9 @@ def _interrupted_before(cause: dict[str, Any], main: dict[str, Any]) -> bool:
 def test_each_disturbance_is_blamed_where_it_shows(
     rtgauge: Run, tmp_path: Path, board: str
 ) -> None:
-    plan, store = tmp_path / "kinds.toml", ("--store", str(tmp_path / "store"))
     kinds = BOARDS[board]
-    plan.write_text(STEP + "".join(f'{STEP}disturb = "{kind}:200us:{PERIOD}"\n' for kind in kinds))
-    run = rtgauge("run", str(plan), "--target", f"lab:{board}", "--json", *store)
-    assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--worst", "1", "--json", *store)
-    assert done.code == 0, done.err
-    document = done.json()
+    plan = STEP + "".join(f'{STEP}disturb = "{kind}:200us:{PERIOD}"\n' for kind in kinds)
+    run, document = _explained(rtgauge, tmp_path, plan, f"lab:{board}", 1)
     assert document["replay"]["samples"] >= 8 * 3 * 150
     assert len(document["causes"]) == 8 * 3
     for cause in document["causes"]:
@@ -107,9 +115,10 @@ def test_each_disturbance_is_blamed_where_it_shows(
             assert main["task"]["name"] == DISTURBER
         assert "injection" in cause["remedies"][0]["text"]
     # the results contain the causes, and the run is as it was
-    (shown,) = rtgauge("show", "last", "--json", *store).json()["runs"]
+    store = str(tmp_path / "store")
+    (shown,) = rtgauge("show", "last", "--json", "--store", store).json()["runs"]
     assert shown["causes"] == document["causes"]
-    again = run.json()["runs"][0]
+    again = run["runs"][0]
     assert shown["series"] == again["series"]
 
 
@@ -157,15 +166,11 @@ load-cmd = "exec /tasks stat agent"
 def test_what_the_model_was_not_developed_on_is_explained(
     rtgauge: Run, tmp_path: Path, with_tasks: Callable[[str], str], board: str
 ) -> None:
-    plan, store = tmp_path / "others.toml", ("--store", str(tmp_path / "store"))
     # a kernel without PREEMPT_RT has no such locks: all processes, for long sections
-    plan.write_text(OTHERS if "-rt-" in board else OTHERS.replace("stat agent", "stat"))
+    plan = OTHERS if "-rt-" in board else OTHERS.replace("stat agent", "stat")
     allowed = ("--load-cmd-root", "--allow-load-cmd")
-    run = rtgauge("run", str(plan), "--target", with_tasks(board), *allowed, "--json", *store)
-    assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--worst", "40", "--json", *store)
-    assert done.code == 0, done.err
-    causes = done.json()["causes"]
+    _, document = _explained(rtgauge, tmp_path, plan, with_tasks(board), 40, *allowed)
+    causes = document["causes"]
     for cause in causes:
         total = sum(one["length_ns"] for one in cause["segments"])
         assert total + cause["rest_ns"] == cause["latency_ns"]
@@ -280,13 +285,8 @@ def test_a_response_is_explained_from_the_edge_to_the_stamp(
     rtgauge: Run, tmp_path: Path, board: str
 ) -> None:
     """Over lines of the board's own GPIO chip, of which one is wired to the other."""
-    plan, store = tmp_path / "response.toml", ("--store", str(tmp_path / "store"))
-    plan.write_text(RESPONSE)
-    run = rtgauge("run", str(plan), "--target", f"lab:{board},lines=0:1", "--json", *store)
-    assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--worst", "3", "--json", *store)
-    assert done.code == 0, done.err
-    causes = done.json()["causes"]
+    _, document = _explained(rtgauge, tmp_path, RESPONSE, f"lab:{board},lines=0:1", 3)
+    causes = document["causes"]
     contexts = {one["context"] for one in causes}
     assert contexts == {"user", "irq"}
     for cause in causes:
@@ -352,13 +352,8 @@ def test_samples_that_do_not_begin_when_they_are_due(
     rtgauge: Run, tmp_path: Path, board: str, steps: str
 ) -> None:
     """Their readings of the clock are found, so nothing is left over."""
-    plan, store = tmp_path / "others.toml", ("--store", str(tmp_path / "store"))
-    plan.write_text(steps)
-    run = rtgauge("run", str(plan), "--target", f"lab:{board}", "--json", *store)
-    assert run.code == 0, run.err
-    done = rtgauge("explain", "last", "--worst", "3", "--json", *store)
-    assert done.code == 0, done.err
-    causes = done.json()["causes"]
+    _, document = _explained(rtgauge, tmp_path, steps, f"lab:{board}", 3)
+    causes = document["causes"]
     asked = range(steps.count("[[step]]"))
     assert {one["step"] for one in causes} >= set(asked)
     for cause in causes:
