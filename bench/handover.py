@@ -34,12 +34,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pairs import run_pairs, summarise, write_results
+from pairs import compile_peer, require, run_pairs, summarise, write_results
 
 from rtgauge.stream import Samples, SeriesInfo, read_stream
 from rtgauge.target.local import find_agent
 
-BENCH = Path(__file__).resolve().parent
 PRIORITY = 80
 # of the agent's conductor; the two threads are two below it
 CONDUCTOR = PRIORITY + 2
@@ -150,18 +149,12 @@ def main() -> int:
     parser.add_argument("--only", help="one measurement")
     parser.add_argument("--dry", action="store_true", help="write no results")
     arguments = parser.parse_args()
-    for case in CASES:
-        if case.peer != "bare_condvar" and not shutil.which(case.peer):
-            raise SystemExit(f"{case.peer} is not here: run make setup, then make bench")
+    require(*(case.peer for case in CASES if case.peer != "bare_condvar"))
     results = []
     with tempfile.TemporaryDirectory() as name, open("/dev/cpu_dma_latency", "wb", 0) as latency:
         # as the agent does; the peers do not by themselves
         latency.write((0).to_bytes(4, sys.byteorder))
-        subprocess.run(
-            ["cc", "-O2", "-D_GNU_SOURCE", "-pthread", str(BENCH / "bare_condvar.c"),
-             "-o", str(Path(name) / "bare_condvar")],
-            check=True, timeout=TIMEOUT_S,
-        )  # fmt: skip
+        compile_peer("bare_condvar", Path(name))
         how = Handover(Path(name), arguments.cpu, arguments.interval, arguments.samples)
         for case in CASES:
             if arguments.only not in (None, case.measurement):

@@ -11,13 +11,12 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from pairs import write_results
+from pairs import require, write_results
 
 from rtgauge.target.local import find_agent
 
@@ -59,9 +58,7 @@ def cyclictest(periods: int, interval_us: int, _folder: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="user-space instructions per sample")
     parser.parse_args()
-    for program in ("valgrind", "cyclictest"):
-        if not shutil.which(program):
-            raise SystemExit(f"{program} is not here: run make setup, then make bench")
+    require("valgrind", "cyclictest")
     cases = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -20,14 +20,16 @@ import json
 import math
 import os
 import platform
+import shutil
 import statistics
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = ["Interval", "Pair", "at_most", "machine", "median_interval", "run_pairs", "summarise"]
-__all__ += ["write_results"]
+__all__ += ["compile_peer", "require", "write_results"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -210,6 +212,20 @@ def as_text(value: object, indent: str = "") -> str:
         parts = [as_text(one, inner) for one in value]
         return f"[\n{inner}" + f",\n{inner}".join(parts) + f"\n{indent}]"
     return json.dumps(value)
+
+
+def require(*programs: str) -> None:
+    """End with a remedy if a program is not installed."""
+    for program in programs:
+        if not shutil.which(program):
+            raise SystemExit(f"{program} is not here: run make setup, then make bench")
+
+
+def compile_peer(name: str, folder: Path) -> None:
+    """Build ``bench/<name>.c`` in a folder."""
+    source = Path(__file__).parent / f"{name}.c"
+    words = ["cc", "-O2", "-D_GNU_SOURCE", "-pthread", str(source), "-o", str(folder / name)]
+    subprocess.run(words, check=True, timeout=120)
 
 
 def write_results(

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from pairs import Pair, run_pairs, summarise, write_results
+from pairs import Pair, compile_peer, require, run_pairs, summarise, write_results
 
 from rtgauge.stream import Samples, SeriesInfo, Table, read_stream
 from rtgauge.target.local import find_agent
 
-BENCH = Path(__file__).resolve().parent
 PRIORITY = 80
 SAMPLES = 20000
 # A run in which a hypervisor or the kernel took the CPU away says nothing of a switch.
@@ -112,15 +110,10 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=30)
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)))
     arguments = parser.parse_args()
-    if not shutil.which("cc"):
-        raise SystemExit("cc is not here: run make setup, then make bench")
+    require("cc")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run(
-            ["cc", "-O2", "-D_GNU_SOURCE", "-pthread", str(BENCH / "yields.c"),
-             "-o", str(folder / "yields")],
-            check=True, timeout=TIMEOUT_S,
-        )  # fmt: skip
+        compile_peer("yields", folder)
         results = cases(folder, arguments.cpu, arguments.pairs)
     facts = {"peer": "bench/yields.c", "priority": PRIORITY}
     print(write_results("thread_switch", facts, results).name)

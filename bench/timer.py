@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,17 +21,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pairs import Pair, run_pairs, summarise, write_results
+from pairs import Pair, compile_peer, require, run_pairs, summarise, write_results
 
 from rtgauge.stats import Counts, CountsBuilder
 from rtgauge.stream import Samples, read_stream
 from rtgauge.target.local import find_agent
 
-BENCH = Path(__file__).resolve().parent
 PRIORITY = 80
 CPUS = sorted(os.sched_getaffinity(0))[:2]
 SECONDS = {100: 2, 1000: 3}
-TIMEOUT_S = 120.0
 
 
 def cpu_seconds(command: list[str], output: Path | None = None) -> float:
@@ -171,16 +168,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="CPU time per sample and median latency")
     parser.add_argument("--pairs", type=int, default=30)
     arguments = parser.parse_args()
-    for program in ("cyclictest", "jitterdebugger", "cc"):
-        if not shutil.which(program):
-            raise SystemExit(f"{program} is not here: run make setup, then make bench")
+    require("cyclictest", "jitterdebugger", "cc")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        subprocess.run(
-            ["cc", "-O2", "-D_GNU_SOURCE", "-pthread", str(BENCH / "bare_loop.c"),
-             "-o", str(folder / "bare_loop")],
-            check=True, timeout=TIMEOUT_S,
-        )  # fmt: skip
+        compile_peer("bare_loop", folder)
         results = cases(folder, arguments.pairs)
     facts = {
         "peer": "cyclictest and jitterdebugger, bench/bare_loop.c",
