@@ -91,7 +91,7 @@ def check_timer_migration(name: str, case: Case) -> Finding:
         return finding(
             name,
             "ok",
-            "on, away from the measured CPUs",
+            "on, but no timer moves to the measured CPUs",
             "timers move away from CPUs without a tick",
         )
     if full and case.cpus & full:  # --prepare changes nothing there
