@@ -256,7 +256,7 @@ def test_samples_whose_orders_are_not_stored_are_refused(
     run.document["state"] = "running"
     for now in (orders, []):
         run.document["orders"] = now
-        with pytest.raises(UsageError, match="not stored the orders of a step with") as error:
+        with pytest.raises(UsageError, match="no step with samples to explain has ended") as error:
             select(run)
         assert error.value.remedy.startswith("wait")
 

@@ -215,8 +215,8 @@ def without_orders(run: StoredRun) -> tuple[str, str]:
     when a step ends."""
     if run.document.get("state") == "running":
         return (
-            f"run {run.id} has not stored the orders of a step with samples yet",
-            "wait until its step has ended",
+            f"run {run.id} cannot be replayed yet: no step with samples to explain has ended",
+            "wait until such a step has ended",
         )
     return (
         f"run {run.id} ended before the orders of a step with samples were stored, so it cannot be "
