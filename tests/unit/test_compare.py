@@ -861,7 +861,7 @@ def test_a_gate_judges_the_primary_figure_of_each_set(
         (("--within", "ten"), "not a margin"),
         (("--within", "1001%"), "not a margin"),
         (("--primary", "irq"), "'irq' matches none of the compared quantities"),
-        (("-o", "gate.txt"), "not a report format"),
+        (("-o", "gate.txt"), "does not have the suffix of a report format"),
     ],
 )
 def test_wrong_claims(rtgauge: Run, two: str, words: tuple[str, ...], message: str) -> None:

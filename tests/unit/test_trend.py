@@ -444,7 +444,7 @@ def test_the_command_on_few_damaged_and_failed_runs(rtgauge: Run) -> None:
     wrong = rtgauge("trend", "nightly", "--store", "data", "-o", "t.pdf")
     assert wrong.code == 2 and ".html, .json, .md" in wrong.err
     bare = rtgauge("trend", "nightly", "--store", "data", "-o", "out")
-    assert bare.code == 2 and "'out' has no suffix, which is not a format" in bare.err
+    assert bare.code == 2 and "'out' does not have the suffix of a trend's format" in bare.err
     rtgauge("run", "timer", "--target", "fake:fails", "--label", "nightly", "--store", "data")
     left_out = rtgauge("trend", "nightly", "--store", "data", "--json").json()["left_out"]
     remedies = [one["remedy"] for one in left_out if one["reason"] == "it failed"]

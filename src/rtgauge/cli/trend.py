@@ -69,9 +69,8 @@ def trend(
 
     for path in output:
         if path.suffix.lower() not in SUFFIXES:
-            given = f"the suffix '{path.suffix}'" if path.suffix else "no suffix"
             raise UsageError(
-                f"'{path.name}' has {given}, which is not a format of a trend",
+                f"'{path.name}' does not have the suffix of a trend's format",
                 f"use one of {', '.join(SUFFIXES)}",
             )
     with open_store(place) as store:

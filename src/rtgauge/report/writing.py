@@ -154,9 +154,8 @@ def format_of(path: Path) -> str:
     RtgaugeError if a package for it is missing."""
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
-        given = f"suffix '{path.suffix}'" if path.suffix else "no suffix"
         raise UsageError(
-            f"'{path.name}' has {given}, which is not a report format",
+            f"'{path.name}' does not have the suffix of a report format",
             "use one of " + ", ".join(sorted(FORMATS)),
         )
     if suffix == ".pdf":
