@@ -82,7 +82,7 @@ def trend(
         wanted = list(dict.fromkeys(row for _, some in chosen for row in some))
         analysis, read, left_out = _analysed(store, wanted)
         left_out += [
-            {"run": some, "reason": f"a trend contains the newest {MOST}",
+            {"run": some, "reason": f"a trend contains only the newest {MOST} runs",
              "remedy": "compare them with `rtgauge compare`"}
             for some in older
         ]  # fmt: skip
