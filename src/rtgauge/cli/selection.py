@@ -100,7 +100,8 @@ def _named(rows: Sequence[RunRow], word: str) -> Selection | None:
     ids = [*(f"{study} (study)" for study in studies), *(row.id for row in found)]
     shown = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
     raise UsageError(
-        f"{len(ids)} runs or studies begin with '{word}'", f"give more letters of the id: {shown}"
+        f"{len(ids)} runs or studies begin with '{word}'",
+        f"give more characters of the id: {shown}",
     )
 
 

@@ -203,7 +203,8 @@ class Store:
         if found:
             shown = ", ".join(found[:3]) + (", …" if len(found) > 3 else "")
             raise UsageError(
-                f"{len(found)} runs begin with '{prefix}'", f"give more letters of the id: {shown}"
+                f"{len(found)} runs begin with '{prefix}'",
+                f"give more characters of the id: {shown}",
             )
         remedy = nearest(wanted, ids) if len(ids) < 10 else "`rtgauge runs` lists them"
         if ids and not remedy.startswith("did you mean"):
