@@ -180,7 +180,7 @@ def test_configurations_as_a_core_wants_them(tmp_path: Path, text: str, core: st
     assert findings["core"].found == core
     cobalt = "Xenomai" in core
     for name in ("core-drivers", "core-counters"):  # what was not looked for is not present
-        assert findings[name].found == ("present" if cobalt else "not of Xenomai")
+        assert findings[name].found == ("present" if cobalt else "no Cobalt core")
 
 
 def test_configurations_without_a_core_have_none_of_these(tmp_path: Path) -> None:

@@ -119,7 +119,7 @@ def _linux(name: str, config: Options) -> Result:
         choices["HIGH_RES_TIMERS"] = {"HIGH_RES_TIMERS": "n"}
     on = [option for option in choices if config.on(option)]
     if not on:
-        return finding(name, "ok", "few options", "Linux adds little to the paths of the core"), {}
+        return finding(name, "ok", "none", "Linux adds little to the paths of the core"), {}
     changes = {key: value for option in on for key, value in choices[option].items()}
     return finding(
         name,
@@ -149,7 +149,7 @@ def _switch(name: str, config: Options) -> Result:
 
 def _drivers(name: str, config: Options) -> Result:
     if config.on("EVL") or not config.on("XENOMAI"):
-        return finding(name, "ok", "not of Xenomai", "only Cobalt has these drivers"), {}
+        return finding(name, "ok", "no Cobalt core", "only Cobalt has these drivers"), {}
     wanted = ("XENO_DRIVERS_TIMERBENCH", "XENO_DRIVERS_SWITCHTEST")
     missing = [option for option in wanted if config.options.get(option, "n") == "n"]
     if not missing:
@@ -164,7 +164,7 @@ def _drivers(name: str, config: Options) -> Result:
 
 def _counters(name: str, config: Options) -> Result:
     if config.on("EVL") or not config.on("XENOMAI"):
-        return finding(name, "ok", "not of Xenomai", "only Cobalt has these counters"), {}
+        return finding(name, "ok", "no Cobalt core", "only Cobalt has these counters"), {}
     if config.on("XENO_OPT_STATS"):
         return finding(name, "ok", "present", "a task's switch to Linux can be detected"), {}
     changes = {"XENO_OPT_STATS": "y"}
