@@ -299,6 +299,45 @@ def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Pat
     assert int(found[1]) > 20 and float(found[2]) >= 9
 
 
+CONTRAST = """<script>
+addEventListener("load", () => {
+    const page = document.querySelector("iframe").contentDocument, faint = new Set();
+    const style = getComputedStyle;
+    const light = colour => {
+        const parts = colour.match(/[0-9.]+/g).map(part => part / 255)
+            .map(part => part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2] + 0.05;
+    };
+    const behind = one => {
+        const colour = style(one).backgroundColor;
+        return colour.startsWith("rgb(") || !one.parentElement ? colour : behind(one.parentElement);
+    };
+    for (const one of page.querySelectorAll("details")) one.open = true;
+    const texts = [...page.querySelectorAll("body *")].filter(one => one.getClientRects().length &&
+        [...one.childNodes].some(node => node.nodeType === 3 && node.textContent.trim()));
+    for (const one of texts) {
+        const text = style(one)[one.ownerSVGElement ? "fill" : "color"];
+        const both = [light(text), light(behind(one))];
+        const ratio = Math.max(...both) / Math.min(...both);
+        if (ratio < 4.5) faint.add(`${one.outerHTML.slice(0, 60)} ${ratio.toFixed(2)}`);
+    }
+    document.title = `${texts.length} texts, faint: ${[...faint].join(", ") || "none"}`;
+});
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_differ_from_their_background(browser: str, tmp_path: Path, theme: str) -> None:
+    """WCAG 2.1, 1.4.3: a contrast of 4.5. The number of an open step had 4.2."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", evaluated(2))
+    text = text.replace("<html ", f'<html data-theme="{theme}" ', 1)
+    file = tmp_path / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{CONTRAST}{framed(text, 1280)}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert re.search(r"[1-9]\d{2,} texts, faint: none", page.text), page.text[:400]
+
+
 COLUMNS = """<script>
 addEventListener("load", () => {
     const page = document.querySelector("iframe").contentDocument, found = [];
