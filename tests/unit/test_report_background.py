@@ -80,7 +80,7 @@ def test_figures_of_two_steps_against_brute_force() -> None:
     weights = np.concatenate(spans)
     used = [
         [
-            round(s * S) - (one.idle_ns[0] or 0) - (one.steal_ns or (0,))[0]
+            round(s * S) - ((one.idle_ns or (0,))[0] or 0) - (one.steal_ns or (0,))[0]
             for s, one in zip(span, step[1:], strict=True)
         ]
         for span, step in zip(spans, steps, strict=True)
