@@ -55,6 +55,8 @@ HELP = "see rtgauge run timer --help"
         (["run", "timer", *QUICK, "--duration", "1s"], "unknown option '--duration'", HELP),
         (["run", "timer", *QUICK, "--affinity", "0"], "unknown option '--affinity'", HELP),
         (["compare", "last", "--margin", "1"], "option '--margin'", "see rtgauge compare --help"),
+        (["runs", "-n", "-3"], "-3 is not in the range 0 or more", "see rtgauge runs --help"),
+        (["explain", "--worst", "0"], "0 is not in the range 1 to 100", "rtgauge explain --help"),
         (["run", "timer", *QUICK, "--interval", "1us"], "'interval': 1us is too small", ""),
         (["run", "timer", *QUICK, "--interval", "1"], "'interval': '1' has no unit", ""),
         (["run", "timer", *QUICK, "--interval"], "requires an argument", "--help"),

@@ -16,6 +16,7 @@ from rtgauge.catalogue import CONTEXTS
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, open_store, store_option
 from rtgauge.cli.output import print_json, say
+from rtgauge.cli.values import WholeNumber
 from rtgauge.errors import UsageError
 from rtgauge.text import join, plain, plural, size
 
@@ -155,9 +156,7 @@ def _run_and_file(words: Sequence[str]) -> tuple[str, Path | None]:
 @click.option(
     "--of", default="last", metavar="RUN", help="The run that was marked (default: last)."
 )
-@click.option(
-    "--step", type=click.IntRange(min=1), help="The step that was marked, if several were."
-)
+@click.option("--step", type=WholeNumber(min=1), help="The step that was marked, if several were.")
 @click.option(
     "--series",
     default="",

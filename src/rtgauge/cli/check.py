@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, target_option
 from rtgauge.cli.output import LEVELS, print_json, say, show, unread, width
+from rtgauge.cli.values import WholeNumber
 from rtgauge.errors import ExitCode, RtgaugeError, UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _WIDTH_MAX = 100
 )
 @click.option(
     "--priority",
-    type=click.IntRange(1, 99),
+    type=WholeNumber(1, 99),
     metavar="P",
     help="SCHED_FIFO priority of the application (default 80).",
 )

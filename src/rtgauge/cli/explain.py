@@ -14,6 +14,7 @@ import click
 from rtgauge.cli.help import command
 from rtgauge.cli.options import as_json, find_run, named_store, open_store, store_option
 from rtgauge.cli.output import encodable, passing, print_json, say, unread
+from rtgauge.cli.values import WholeNumber
 from rtgauge.errors import ExitCode, UsageError
 from rtgauge.facts import printable
 from rtgauge.text import count, plural
@@ -36,7 +37,7 @@ SERIES_SHOWN: Final = 12
 @click.argument("run", default="last", metavar="[RUN]")
 @click.option(
     "--worst",
-    type=click.IntRange(1, 100),
+    type=WholeNumber(1, 100),
     metavar="N",
     help="Explain the N worst samples of each series.",
 )

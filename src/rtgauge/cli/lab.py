@@ -17,7 +17,7 @@ from rtgauge.cli.completion import words_of
 from rtgauge.cli.help import SETTINGS, Group, wants_help
 from rtgauge.cli.options import as_json
 from rtgauge.cli.output import print_json, print_table, say, show, width
-from rtgauge.cli.values import boards, own_boards, values
+from rtgauge.cli.values import Number, boards, own_boards, values
 from rtgauge.errors import TargetError, UsageError, nearest
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def config(machine: str) -> None:
 @lab.command(short_help="Remove what is no longer used from the cache.")
 @click.option(
     "--days",
-    type=click.FloatRange(0, 3650),
+    type=Number(0, 3650),
     metavar="N",
     help="Remove what has not been used for this many days (default 14).",
 )

@@ -36,6 +36,7 @@ from rtgauge.cli.output import (
     width,
 )
 from rtgauge.cli.selection import select
+from rtgauge.cli.values import WholeNumber
 from rtgauge.errors import UsageError
 from rtgauge.text import GAP
 from rtgauge.units import parse_duration
@@ -80,7 +81,7 @@ _COLORS = {
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(0),
+    type=WholeNumber(0),
     metavar="N",
     help=f"Number of runs to list; 0: all (default {LIMIT}, with --json all).",
 )

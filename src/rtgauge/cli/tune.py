@@ -25,6 +25,7 @@ from rtgauge.cli.help import TableOption, command
 from rtgauge.cli.options import open_store
 from rtgauge.cli.output import format_seconds, print_json, print_tune, say, show, unread
 from rtgauge.cli.run import Task, catalogue_of, completed, run_words
+from rtgauge.cli.values import WholeNumber
 from rtgauge.cli.words import named_agent
 from rtgauge.errors import ExitCode, StoreError, UsageError
 from rtgauge.options import Reach
@@ -105,7 +106,7 @@ def _options() -> dict[str, list[click.Option]]:
                 text="number of blocks of the confirmation (two runs each)",
                 brackets=[f"default {BLOCKS}"],
                 metavar="N",
-                type=click.IntRange(6, 100),
+                type=WholeNumber(6, 100),
                 default=BLOCKS,
             ),
             TableOption("--dry-run", text="print the configurations and the time", is_flag=True),

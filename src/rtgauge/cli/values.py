@@ -7,7 +7,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -19,9 +19,38 @@ from rtgauge.home import home
 if TYPE_CHECKING:
     from rtgauge.catalogue import Catalogue
 
-__all__ = ["boards", "described", "labels", "loads", "own_boards", "runs", "targets", "values"]
+__all__ = [
+    "Number",
+    "WholeNumber",
+    "boards",
+    "described",
+    "labels",
+    "loads",
+    "own_boards",
+    "runs",
+    "targets",
+    "values",
+]
 
 _RUNS_SHOWN: Final = 50
+
+
+class _Range:
+    """A range in the words of the agent's options, instead of ``1<=x<=99``."""
+
+    min: Any
+    max: Any
+
+    def _describe_range(self) -> str:
+        return f"{self.min} or more" if self.max is None else f"{self.min} to {self.max}"
+
+
+class WholeNumber(_Range, click.IntRange):
+    """A whole number in a range with a lower end."""
+
+
+class Number(_Range, click.FloatRange):
+    """A number in a range with a lower end."""
 
 
 class _Names(StringParamType):
