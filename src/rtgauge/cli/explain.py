@@ -168,7 +168,7 @@ def _print(run: StoredRun, explained: Explained, *, brief: bool) -> None:
     from rtgauge.report.results.again import with_store
 
     store = named_store()
-    equal = f"replayed: all {count(explained.compared)} samples equal"
+    equal = f"replayed: all {count(explained.compared)} samples equal those of the run"
     note = equal if explained.compared else "traced"
     found = _first_of_each(explained.causes) if brief else list(explained.causes)
     shown = found[:SERIES_SHOWN] if brief else found
