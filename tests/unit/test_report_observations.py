@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+import types
 from typing import Any, cast
 
 import numpy as np
@@ -15,7 +17,14 @@ from rtgauge import stats, stream
 from rtgauge.report.document.answer import answer_of
 from rtgauge.report.pictures.folded import folded_said
 from rtgauge.report.results import model
-from rtgauge.report.results.observations import QUOTA, RULES, About, _interrupts
+from rtgauge.report.results.observations import (
+    DRIFT_PAIRS,
+    QUOTA,
+    RULES,
+    About,
+    _drift,
+    _interrupts,
+)
 from rtgauge.text import plain
 
 US = 1000
@@ -68,6 +77,68 @@ def test_a_cold_first_sample_is_remarked() -> None:
     short = np.full(200, 20)
     short[0] = 900  # many times, but less than a microsecond
     assert "first sample" not in _said(_series(0, short))
+
+
+def _grid(values: np.ndarray) -> made.FakeSeries:
+    return made.FakeSeries(made.info(0), np.arange(len(values)), values.astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (3.0, "the median rises from 2."),
+        (1 / 3, "the median falls from 1.9"),
+        (1.4, ""),
+        (1.0, ""),
+    ],
+)
+def test_a_median_that_drifts_is_told(times: float, said: str) -> None:
+    values = _body(3) * np.linspace(1, times, 4000)
+    for series in (_grid(values), _series(0, values)):
+        found = _said(series).get("drift", [])
+        assert [said in one and "first tenth of the time" in one for one in found] == (
+            [True] if said else []
+        )
+    # Up and down again, and a late step, are not a drift.
+    wave = _body(3) * (1 + np.abs(np.linspace(-1, 1, 4000)))
+    assert "drift" not in _said(_grid(wave))
+    step = _body(3) * np.repeat((1, 3), (3600, 400))
+    assert "drift" not in _said(_grid(step))
+    assert "drift" not in _said(_grid(values[::40]))
+
+
+def test_the_chance_of_a_drift_in_a_random_order() -> None:
+    """By the number of orders of ten values with a number of inversions (Mahonian numbers)."""
+    orders = [1]
+    for size in range(2, 11):
+        orders = [sum(orders[max(at - size + 1, 0) : at + 1])
+                  for at in range(len(orders) + size - 1)]  # fmt: skip
+    assert sum(orders) == math.factorial(10)
+    few = sum(orders[: 45 - DRIFT_PAIRS + 1])
+    assert few == 1717 and 2 * few / math.factorial(10) < 1e-3
+
+
+@pytest.mark.slow
+def test_samples_without_a_drift_have_none() -> None:
+    """Two groups of equal size, whose medians are those of one or the other by chance, and bursts
+    shorter than a tenth of the time. 500 series of each."""
+    random = np.random.default_rng(7)
+    found = 0
+    for at in range(1000):
+        upper = random.random(2000) < 0.5
+        if at % 2:
+            upper = np.repeat(random.random(100) < 0.5, 20)
+        values = random.normal(2000, 40, 2000) * np.where(upper, 3, 1)
+        builder = stats.TimelineBuilder(0, 1999 * made.MS, interval_ns=made.MS)
+        builder.add(range(0, 2000 * made.MS, made.MS), values.astype(np.int64))
+        tenths = builder.timeline().medians(10).tolist()
+        quantity = types.SimpleNamespace(
+            timed=True,
+            figures=[types.SimpleNamespace(tenths=tenths, kept=2000)],
+            whose=lambda *_: "",
+        )
+        found += bool([*_drift(cast(Any, quantity))])
+    assert found <= 4  # 1 is expected at most, more than 4 in 0.4 % of cases
 
 
 def test_no_ratio_to_a_median_below_the_cost_of_a_time_stamp() -> None:

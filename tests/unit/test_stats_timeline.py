@@ -56,6 +56,29 @@ def whole(
     return builder
 
 
+@pytest.mark.parametrize("kind", ["normal", "wide", "negative"])
+@pytest.mark.parametrize("gap", [False, True])
+def test_the_medians_of_parts_of_the_time(kind: str, gap: bool) -> None:
+    """Against the samples of as many filled bins, with those that share a bucket."""
+    due, values = series_of(5, 3000, kind)
+    if gap:
+        keep = (due < due[800]) | (due > due[1500])
+        due, values = due[keep], values[keep]
+    builder = TimelineBuilder(int(due[0]), int(due[-1]), bins=97)
+    builder.add(due, values)
+    line = builder.timeline()
+    filled = np.flatnonzero(line.count)
+    found = line.medians(10)
+    for part in range(10):
+        bins = filled[-(-part * len(filled) // 10) : -(-(part + 1) * len(filled) // 10)]
+        inside = (due >= line.edges_ns[bins[0]]) & (due < line.edges_ns[bins[-1] + 1])
+        row = np.sort(values[inside].astype(np.int64))
+        middle = row[(len(row) - 1) // 2]
+        assert found[part] == min(int(bucket_high(bucket_of(middle))), row[-1])
+    assert len(line.medians(len(filled))) == len(filled)
+    assert len(line.medians(len(filled) + 1)) == 0
+
+
 @pytest.mark.parametrize("kind", ["usual", "wide", "negative", "constant"])
 @pytest.mark.parametrize(
     ("count", "bins", "chunk"), [(1, 5, 1), (50, 7, 9), (3000, 100, 512), (200_000, 40, 70_000)]

@@ -105,6 +105,19 @@ class Timeline:
         result[filled] = np.minimum(np.maximum(value, self.min[filled]), self.max[filled])
         return result
 
+    def medians(self, parts: int) -> Int64:
+        """The medians of so many parts of the time, each with as many of the bins that have samples
+        as the others, but for one. To 0.8 %, rounded up. Empty if there are fewer such bins."""
+        filled = np.flatnonzero(self.count)
+        if len(filled) < parts:
+            return filled[:0]
+        starts = -(-np.arange(parts) * len(filled) // parts)
+        sums = np.cumsum(np.add.reduceat(self._histogram[filled], starts), axis=1)
+        columns = (2 * sums >= sums[:, -1:]).argmax(axis=1)
+        high = np.maximum.reduceat(self.max[filled], starts)
+        found: Int64 = np.minimum(bucket_high(self._first_bucket + columns), high)
+        return found
+
     def above(self, value: int) -> tuple[Int64, Int64]:
         """The number of samples above a value and the number not below it, for each bin. Exact to
         the bucket that holds the value."""

@@ -147,6 +147,8 @@ class Figures:
     max_at: tuple[int, int] | None
     """Index and due time (ns, without dither) of the maximum. None if its sample was not kept."""
     timeline: TimeBins | None
+    tenths: tuple[int, ...] = ()
+    """The medians of ten parts of the time. Empty for few samples or a histogram."""
     heat: Heat | None = None
     around: Window | None = None
     begin: Window | None = None
@@ -403,7 +405,7 @@ def _figures(
     )
     timeline: TimeBins | None = None
     heat: Heat | None = None
-    around = begin = kept_max = max_at = clustering = top = over = None
+    line = around = begin = kept_max = max_at = clustering = top = over = None
     effective: dict[str, int | None] | None = None
     grid = Grid(info.interval_ns)
     leading: Lead | None = None
@@ -484,6 +486,7 @@ def _figures(
         duration_s=_duration_s(series, step, longest),
         max_at=max_at if kept_max is not None and longest == kept_max * info.scale else None,
         timeline=timeline,
+        tenths=() if line is None or partial else tuple((line.medians(10) * info.scale).tolist()),
         heat=heat,
         around=around,
         begin=begin,

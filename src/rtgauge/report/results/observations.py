@@ -9,6 +9,7 @@ docs/reference/report.md describes it. No rule knows a measurement by its name.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -40,6 +41,12 @@ FIRST_NS: Final = 1000
 FIRST_PART: Final = 0.01
 SPREAD_TIMES: Final = 3
 SPREAD_NS: Final = 500
+DRIFT_TIMES: Final = 1.5
+DRIFT_NS: Final = 500
+DRIFT_SAMPLES: Final = 200
+"""A tenth of this many samples has a median that means something."""
+DRIFT_PAIRS: Final = 40
+"""Min number of the 45 pairs of tenths that rise. 1717 of 10! orders have that many."""
 SAME: Final = 1.05
 """Two samples are as late as each other if they are as far above the median, but for this factor
 (chosen, not derived)."""
@@ -613,6 +620,29 @@ def _spread(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
         yield text, sorted(ratios)
 
 
+def _drift(quantity: Quantity) -> Iterator[tuple[str, list[int]]]:
+    """Medians that rise or fall during the step."""
+    ratios: dict[int, float] = {}
+    for at, one in enumerate(quantity.figures if quantity.timed else ()):
+        if not one.tenths or one.kept < DRIFT_SAMPLES:
+            continue
+        pairs = [(late > early) - (late < early)
+                 for early, late in itertools.combinations(one.tenths, 2)]  # fmt: skip
+        low, high = sorted((one.tenths[0], one.tenths[-1]))
+        far = high >= DRIFT_TIMES * max(low, 1) and high - low >= DRIFT_NS
+        if far and max(pairs.count(1), pairs.count(-1)) >= DRIFT_PAIRS:
+            ratios[at] = high / max(low, 1)
+    if ratios:
+        at = max(ratios, key=lambda at: ratios[at])
+        first, last = (quantity.figures[at].tenths[end] for end in (0, -1))
+        text = (
+            f"a drift: the median {'rises' if last > first else 'falls'} from {_ns(first)} in the "
+            f"first tenth of the time to {_ns(last)} in the last one"
+            f"{quantity.whose(at, list(ratios))}."
+        )
+        yield text, sorted(ratios)
+
+
 @dataclass(frozen=True)
 class Growth:
     """The median of a quantity against a numeric label: ``points`` are (label, median, place of the
@@ -779,6 +809,14 @@ RULES: Final = (
         f"The 99{numbers.GAP}% value is at least {SPREAD_TIMES} times the median, and "
         f"{SPREAD_NS / 1000:g} µs more.",
         _spread,
+    ),
+    Rule(
+        "drift",
+        "The medians of ten parts of the time rise or fall: that of the last part is at least "
+        f"{DRIFT_TIMES:g} times that of the first, or the reverse, and {DRIFT_NS / 1000:g} µs "
+        f"away. At least {DRIFT_PAIRS} of the 45 pairs of parts rise, or fall. Parts in a random "
+        "order do so in fewer than one of a thousand series. A slow wave can look the same.",
+        _drift,
     ),
 )
 
