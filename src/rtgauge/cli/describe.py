@@ -164,7 +164,7 @@ def describe_plan(
     if several:
         each += f" on each target, {format_seconds(total * len(plan.targets))} in total"
     if any(name.partition(":")[0] == "lab" for name in plan.targets):
-        each += "; emulated boards take longer, because these times are on their own clocks"
+        each += ". Emulated boards take longer, because these times are on their own clocks"
     wrapped(f"Time:     {each}")
     show("")
     show("Steps, with their time:")

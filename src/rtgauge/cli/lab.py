@@ -387,7 +387,7 @@ def shell(board: str) -> int:
             f"without one, measure on it: rtgauge run … --target lab:{board}",
         )
     words = target.shell_words()
-    say("starting the board; 'exit' ends it, Ctrl-A X ends QEMU")
+    say("starting the board. 'exit' ends it, and Ctrl-A X ends QEMU")
     sys.stdout.flush()
     os.execvp(words[0], words)
 

@@ -111,7 +111,7 @@ class _Words:
             else:
                 raise UsageError(
                     f"'{word}' is not a kernel argument that an emulated board supports",
-                    "write lab:BOARD,name=value,…; options of the lab are " + ", ".join(OPTIONS),
+                    "write lab:BOARD,name=value,… with options of the lab: " + ", ".join(OPTIONS),
                 )
         self.mode = self._mode(given.get("mode"))
         self.cpus = self._number("cpus", given.get("cpus", "1"), 1, CPUS_MAX)
