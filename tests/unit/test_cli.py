@@ -568,7 +568,7 @@ def test_describe_tells_what_a_plan_would_do(rtgauge: Run) -> None:
     text = " ".join(told.out.split())
     assert text.startswith("mine: what it is for mine.toml Targets: lab:x86_64-rt, fake")
     assert "Repeats: 3 (interleaved" in text
-    assert "emulated boards take longer" in text
+    assert "Emulated boards take longer" in text
     assert "40 s timer --for 40s, load sched 20 s timer --for 20s, idle" in text
     document = rtgauge("describe", "mine.toml", "--target", "fake", "--json").json()
     assert document["format"] == "rtgauge-plan"
