@@ -464,6 +464,15 @@ def test_a_chapter_is_one_page(rows: int, figures: int) -> None:
 
 
 @pytest.mark.slow
+def test_the_mark_of_a_point_says_what_its_colour_says() -> None:
+    """In print without colours, an error and a warning were equal."""
+    tones: tuple[blocks.Tone, ...] = ("fail", "warn", "note", "pass", "")
+    items = tuple((blocks.line(blocks.Span(f"Item {tone}", tone)), ()) for tone in tones)
+    read = short(answer_page(), blocks.Section("Points", "", (blocks.Bullets(items),), page=True))
+    assert re.findall(r"(\S+)\s+Item", read.pages[1]) == ["✗", "!", "·", "✓", "•"]
+
+
+@pytest.mark.slow
 def test_the_first_page_keeps_its_picture() -> None:
     """Many tables after it flow on."""
     answer = answer_page()
