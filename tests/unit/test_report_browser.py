@@ -361,6 +361,38 @@ def test_on_a_phone_the_percentile_that_decides_is_in_view(browser: str, tmp_pat
     assert re.search("[1-9][0-9]* columns, in view: true", page.text), page.text[:200]
 
 
+SPARE = """<script>
+addEventListener("load", () => {
+    const page = document.querySelector("iframe").contentDocument;
+    for (const one of page.querySelectorAll("details")) one.open = true;
+    const rows = [...page.querySelectorAll(".lead tr:not(.chapter)")], heads = new Map();
+    const spare = rows.map(row => {
+        const boxes = [...row.children].map(one => one.getBoundingClientRect());
+        const table = row.closest("table");
+        const lefts = boxes.map(box => Math.round(box.left)).join();
+        heads.set(table, heads.get(table) || new Set()).get(table).add(lefts);
+        return Math.round(row.getBoundingClientRect().right - Math.max(...boxes.map(b => b.right)));
+    });
+    const even = [...heads.values()].every(one => one.size === 1);
+    document.title = `${rows.length} rows, even: ${even}, spare: ${Math.max(...spare)} px`;
+});
+</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wide", [420, 800])
+def test_columns_are_below_their_heads_on_a_narrow_screen(
+    browser: str, tmp_path: Path, wide: int
+) -> None:
+    """The rows have no common table there. Medians were below the head of the maximum, and names
+    were broken into four lines next to an empty third of the screen."""
+    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 2000)))
+    file = tmp_path / "frame.html"
+    file.write_text(f"<!doctype html><title>-</title>{SPARE}{framed(text, wide)}")
+    page, _ = drawn(browser, file, tmp_path, "")
+    assert re.search("[1-9][0-9]* rows, even: true, spare: 0 px", page.text), page.text[:200]
+
+
 LINES = """<script>
 addEventListener("load", () => {
     const page = document.querySelector("iframe").contentDocument, lines = [];
