@@ -157,6 +157,24 @@ def test_a_budget_far_away_is_in_the_caption() -> None:
     assert "Idle: 10 000 samples, max 10.0 us;" in plain(figure.text)
 
 
+def test_a_budget_below_all_samples_is_drawn() -> None:
+    """The picture of a system that misses every deadline did not show the deadline."""
+
+    def caption(budget_ns: int) -> tuple[list[str], str]:
+        series = latency(100)
+        series.value[:] += 50_000
+        run: Any = made.run([made.step(0, [series], budget_ns=budget_ns)], findings=[])
+        figure = answer_figure(model.analyse([run]), 0)
+        assert figure is not None
+        return words(ElementTree.fromstring(figure.svg)), plain(figure.caption)
+
+    said, below = caption(30_000)
+    assert "budget 30 us" in said and "axis." not in below
+    said, below = caption(1000)
+    assert "budget 1 us" not in said
+    assert below.endswith("The budget, 1 us, is far below the axis.")
+
+
 @pytest.mark.parametrize("value", [3000, 0])
 def test_equal_samples_are_a_line(value: int) -> None:
     series = made.sampled(np.full(999, value, np.int32))

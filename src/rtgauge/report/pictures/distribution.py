@@ -33,12 +33,12 @@ from rtgauge.stats import Counts
 
 __all__ = [
     "CURVES",
-    "FAR",
     "Curve",
     "axes_text",
     "distribution",
     "load_hues",
     "merged",
+    "off_axis",
     "selected",
 ]
 
@@ -54,7 +54,8 @@ LEGEND_GAP: Final = 3
 CURVES: Final = 4
 """More curves than these cannot be told apart in a small figure."""
 FAR: Final = 30
-"""A budget more than this many times the largest sample is not on the axis."""
+"""A budget more than this many times the largest sample is not on the axis, nor is one of less than
+this part of the smallest sample."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +129,8 @@ def distribution(
     lines = all(len(curve.counts.values) == 1 for curve in drawn)
     if lines and begin > 0:
         begin, end = begin * 0.8, end * 1.25
-    if budget is not None and budget <= FAR * max(tops):
-        end = max(end, budget / divisor * 1.1)
+    if budget is not None and not off_axis(drawn, budget):
+        begin, end = min(begin, budget / divisor / 1.1), max(end, budget / divisor * 1.1)
     columns = _columns(drawn, width)
     legend = LEGEND_ROW * -(-len(drawn) // columns)
     height = HEIGHT * (width / WIDTH) ** 0.5 + max(legend - 2 * LEGEND_ROW, 0)
@@ -163,6 +164,14 @@ def distribution(
     _legend(plot, drawn, list(zip(hues, looks, strict=True)), columns)
     plot.frame()
     return classed(plot.svg())
+
+
+def off_axis(curves: Sequence[Curve], budget: int) -> str:
+    """Where a budget is that is not on the axis: ``beyond`` or ``below``; empty for another."""
+    if budget > FAR * max(curve.top or 0 for curve in curves):
+        return "beyond"
+    least = min(curve.counts.min or 0 for curve in curves if curve.counts.count)
+    return "below" if budget * FAR < least else ""
 
 
 def axes_text(curves: Iterable[Curve]) -> str:

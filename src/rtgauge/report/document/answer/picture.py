@@ -11,11 +11,11 @@ from rtgauge import text as numbers
 from rtgauge.report.document.answer.data import Data, Model
 from rtgauge.report.document.blocks import Figure
 from rtgauge.report.pictures.distribution import (
-    FAR,
     axes_text,
     distribution,
     load_hues,
     merged,
+    off_axis,
     selected,
 )
 from rtgauge.report.results.labels import capital, load_text, peak
@@ -71,8 +71,8 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     caption += "maximum." + left
     if budget is not None:
         text += f". Budget {numbers.microseconds(budget)}"
-        if budget > FAR * (peak(top) or 0):
-            caption += f" The budget, {numbers.microseconds(budget)}, is far beyond the axis."
+        if where := off_axis(curves, budget):
+            caption += f" The budget, {numbers.microseconds(budget)}, is far {where} the axis."
     return Figure(svg, f"Distribution of the {top['name']}", caption, f"{capital(text)}.")
 
 
