@@ -67,6 +67,23 @@ def test_pictures_of_chapters_and_steps_show_the_lower_limit_of_a_maximum() -> N
     assert "max 5" not in drawn(data, "time")
 
 
+def test_pictures_of_chapters_mark_the_budget() -> None:
+    """A maximum close above the budget has its digits, as in the table."""
+
+    def figure(budget_ns: int) -> Figure:
+        series = latency(150)
+        series.value[0] = 150_040
+        run: Any = made.run([made.step(0, [series], budget_ns=budget_ns)], findings=[])
+        return figure_of(next(chapter_sections(model.analyse([run]), 0)))
+
+    shown = figure(150_000)
+    assert "budget 150 us" in plain(shown.svg) and "max 150.04 us" in plain(shown.svg)
+    assert "max 150.04 us" in plain(shown.text)
+    far = figure(10_000_000)
+    assert "budget" not in far.svg
+    assert plain(far.caption).endswith("The budget, 10 000 us, is far beyond the axis.")
+
+
 def test_every_picture_has_a_maximum_that_was_lost() -> None:
     """The largest of the samples that the agent could not keep is known."""
     series = replace(latency(57), lost=((10_000, 1, 300_000),))

@@ -42,6 +42,7 @@ from rtgauge.report.pictures.distribution import (
     distribution,
     load_hues,
     merged,
+    off_axis,
 )
 from rtgauge.report.pictures.drawing import HALF
 from rtgauge.report.pictures.folded import folded, folded_said
@@ -511,15 +512,15 @@ def _pictures(analysis: Analysis, number: int, steps: Sequence[Model]) -> Iterat
             continue
         left -= 1
         curves = _curves(analysis, number, members)
-        svg = distribution(curves, "ns", name, width=HALF)
-        kept = {budget_of(step, "ns") for step in steps}
-        budget = kept.pop() if len(kept) == 1 else None
-        said = "; ".join(
-            f"{one.name}: {one.top_text('ns', budget)}" for one in curves if one.counts.count
-        )
+        among = {run["series"][at]["step"] for at in members}
+        limits = {budget_of(step, "ns") for step in steps if step["step"] in among}
+        budget = limits.pop() if len(limits) == 1 else None
+        svg = distribution(curves, "ns", name, budget, HALF)
+        tops = [f"{one.name}: {one.top_text('ns', budget)}" for one in curves if one.counts.count]
         if svg:
             caption = f"{axes_text(curves)}. The ring marks the maximum."
-            yield Figure(svg, f"{measurement}: {name}", caption, f"{capital(said)}.")
+            caption += off_axis(curves, budget)
+            yield Figure(svg, f"{measurement}: {name}", caption, f"{capital('; '.join(tops))}.")
 
 
 def _curves(analysis: Analysis, number: int, members: Sequence[int]) -> list[Curve]:

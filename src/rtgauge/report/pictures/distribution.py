@@ -166,12 +166,16 @@ def distribution(
     return classed(plot.svg())
 
 
-def off_axis(curves: Sequence[Curve], budget: int) -> str:
-    """Where a budget is that is not on the axis: ``beyond`` or ``below``; empty for another."""
-    if budget > FAR * max(curve.top or 0 for curve in curves):
-        return "beyond"
+def off_axis(curves: Sequence[Curve], budget: int | None) -> str:
+    """Where a budget is that is not on the axis, as a sentence; empty for another."""
+    if budget is None:
+        return ""
     least = min(curve.counts.min or 0 for curve in curves if curve.counts.count)
-    return "below" if budget * FAR < least else ""
+    beyond = budget > FAR * max(curve.top or 0 for curve in curves)
+    if not beyond and budget * FAR >= least:
+        return ""
+    where = "beyond" if beyond else "below"
+    return f" The budget, {numbers.microseconds(budget)}, is far {where} the axis."
 
 
 def axes_text(curves: Iterable[Curve]) -> str:

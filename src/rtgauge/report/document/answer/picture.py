@@ -69,10 +69,8 @@ def answer_figure(analysis: Analysis, number: int) -> Figure | None:
     caption += f", {cpus} CPUs merged" if cpus > 1 else ""
     caption += f". {axes_text(curves)}, so a single late sample is visible. The ring marks the "
     caption += "maximum." + left
-    if budget is not None:
-        text += f". Budget {numbers.microseconds(budget)}"
-        if where := off_axis(curves, budget):
-            caption += f" The budget, {numbers.microseconds(budget)}, is far {where} the axis."
+    caption += off_axis(curves, budget)
+    text += "" if budget is None else f". Budget {numbers.microseconds(budget)}"
     return Figure(svg, f"Distribution of the {top['name']}", caption, f"{capital(text)}.")
 
 
