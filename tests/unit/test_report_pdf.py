@@ -225,6 +225,21 @@ def test_short_words_are_no_figures() -> None:
     assert [one["right"] for one in shown["parts"]] == [[False, False, False, True, True]]
 
 
+def test_ranges_and_shares_are_figures() -> None:
+    """A bound, left in its column, touched the maximum before it."""
+    gap = "\u202f"
+    columns = [
+        ["19 595 µs", "1.71 µs"],
+        [f"1 in 4{gap}500", "–"],
+        [f"1.12 to 1.42{gap}µs", f"1.11{gap}µs"],
+        ["1 boot, 8 s", "2 boots, 8 s"],
+        ["1 passed", "–"],
+    ]
+    rows = [Row("x", [Cell(text) for text in row]) for row in zip(*columns, strict=True)]
+    shown = pdf.table(Grid("x", ["Run", *"abcde"], rows, "", "x"))
+    assert shown["parts"][0]["right"] == [False, True, True, True, False, False]
+
+
 @pytest.mark.slow
 def test_events_are_in_pieces_side_by_side() -> None:
     columns = (stream.Column("rule", ""), stream.Column("time", "ns"),

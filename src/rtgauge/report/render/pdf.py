@@ -298,7 +298,10 @@ def _broken(word: str) -> str:
 _NAMED: Final = 84.0
 """Minimum width of a column of names, in points. A table that needs more room is split."""
 _TEXT, _NOTE, _GAP, _BETWEEN = 8.0, 6.3, 8.0, 14.0
-_NUMBER: Final = re.compile(r"([−+±<>≤≥~]?\s*[\d.][\d.,:\s\u202f]*[%a-zA-Zµ°/]{0,5})?|–|\?")
+_FIGURE: Final = r"[−+±<>≤≥~]?\s*[\d.][\d.,:\s\u202f]*[%a-zA-Zµ°/]{0,5}"
+_NUMBER: Final = re.compile(rf"({_FIGURE})?|–|\?")
+_RANGE: Final = re.compile(rf"({_FIGURE}( (to|in) {_FIGURE})?)?|–|\?")
+"""A number, or ``1.10 to 2.00 µs``, or ``1 in 900``."""
 
 
 def swatch(text: str) -> int | None:
@@ -343,10 +346,13 @@ def table(grid: Grid) -> dict[str, Any]:
     widest = 0.36 * drawing.FULL
     number = max(len(grid.heads) - 1, 0)
     columns = [[row.cells[at] for row in grid.rows] for at in range(number)]
-    figures_only = [
-        all(_NUMBER.fullmatch(cell.text) and cell.cls != "words" for cell in column)
-        for column in columns
-    ]
+    figures_only, right = (
+        [
+            all(kind.fullmatch(cell.text) and cell.cls != "words" for cell in column)
+            for column in columns
+        ]
+        for kind in (_NUMBER, _RANGE)
+    )
     heads = [_head_width(head) for head in grid.heads[1:]]
     widths = [
         min(max(head, max(map(_cell_width, column), default=0)) + _GAP, widest)
@@ -392,7 +398,7 @@ def table(grid: Grid) -> dict[str, Any]:
                 "heads": [titled(grid.heads[0]), *(titled(grid.heads[at + 1]) for at in chosen)]
                 if grid.heads
                 else [],
-                "right": [False, *(figures_only[at] for at in chosen)],
+                "right": [False, *(right[at] for at in chosen)],
                 "rows": [
                     {
                         "name": titled(row.name),
