@@ -287,11 +287,12 @@ addEventListener("load", () => {
 
 
 @pytest.mark.slow
-def test_letters_of_drawings_are_readable_on_a_phone(browser: str, tmp_path: Path) -> None:
-    """A wide picture is scrolled instead of made small."""
+@pytest.mark.parametrize("wide", [400, 800, 1280])
+def test_letters_of_drawings_are_readable(browser: str, tmp_path: Path, wide: int) -> None:
+    """On a phone, a wide picture is scrolled instead of made small."""
     text = evaluated(2).replace("<details", "<details open")
     assert 'viewBox="0 0 482 ' in text and 'viewBox="0 0 330 ' in text
-    page = in_frames(browser, tmp_path, LETTERS, text, 400)
+    page = in_frames(browser, tmp_path, LETTERS, text, wide)
     found = re.search(
         r"(\d+) texts, the smallest ([\d.]+); in the margin: false; too wide: 0", page.text
     )
