@@ -224,6 +224,20 @@ def test_missed_periods_have_a_column_when_there_are_any() -> None:
     assert shown[6].split()[-1] == shown[7].split()[-1] == "1553"
 
 
+@pytest.mark.parametrize("columns", [50, 59, 70, 79])
+def test_no_number_of_a_table_is_cut(columns: int) -> None:
+    """The range of the picture ended with "10…" for 10000, and "…" replaced the missed periods."""
+    live = LiveStep(PlannedStep("timer"), 10.0)
+    for cpu, method in enumerate(("clock_nanosleep", "timerfd")):
+        live.take(info(cpu, labels=MappingProxyType({"method": method})))
+        live.take(samples([4000, 9_922_000], 0, cpu))
+    live.take(event("missed", series=1, index=1, count=1553))
+    head, *rows = [line.text(color=False) for line in lines(live, "", columns, 23)][3:]
+    assert "missed" in head
+    assert "1553" in rows[1].split() and "1553" in rows[-1].split()
+    assert not any("…" in row[20:] for row in (head, *rows))
+
+
 def test_a_load_that_died_is_told() -> None:
     live = many(2)
     live.take(event("load", series=None, load="sched", message="killed by signal 9"))

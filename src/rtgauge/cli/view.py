@@ -33,6 +33,7 @@ from rtgauge.plan import describe_step
 __all__ = ["Line", "lines", "plain"]
 
 LABEL_MAX: Final = 24
+LABEL_MIN: Final = 4
 LOAD_LINES: Final = 3
 PICTURE_MAX: Final = 48
 # A second picture, of the maxima over time, has room next to one of this width.
@@ -352,6 +353,8 @@ def _layout(group: _Group, columns: int, blocks: bool) -> _Layout:
     label = max(len(row.label) for row in rows)
     label = max(label, len(group.label)) if label else 0
     missed = any(row.missed for row in rows)
+    figures = _before(_Layout(cpu, 0, missed, False, range(0), 0, "")) + 2
+    label = min(label, max(columns - figures, LABEL_MIN))  # it makes room for the figures
     room = columns - 3 - _before(_Layout(cpu, label, missed, True, range(0), 0, ""))
     recent = not missed or room >= -3
     seconds = min(MINUTE, room - PICTURE_SHARED - 2)
@@ -364,13 +367,15 @@ def _layout(group: _Group, columns: int, blocks: bool) -> _Layout:
     last = (int(filled[-1]) // half + 1) * half if len(filled) else half
     step = math.ceil((last - first) / room) if room >= 6 else 0
     bins = range(first, last, step) if step else range(0)
+    if bins and len(" ".join(_edges(group, bins))) > room:
+        bins = range(0)
     return _Layout(cpu, label, missed, recent, bins, seconds, BLOCKS if blocks else BLOCKS_ASCII)
 
 
 def _heading(group: _Group, layout: _Layout) -> Line:
     line = Line().add(f" {'CPU':>{layout.cpu}}", "dim")
     if layout.label:
-        line.add(f"  {group.label:<{layout.label}}", "dim")
+        line.add(f"  {_cut(group.label, layout.label)}", "dim")
     cells = ["per s", "min", "mean", "max"]
     if layout.recent:
         cells.append("recent")
@@ -378,8 +383,7 @@ def _heading(group: _Group, layout: _Layout) -> Line:
         cells.append("missed")
     line.add("".join(f"{cell:>8}" for cell in cells), "dim")
     if layout.bins:
-        last = layout.bins[-1] + layout.bins.step
-        low, high = (_edge(bin_low(number) / group.divisor) for number in (layout.bins[0], last))
+        low, high = _edges(group, layout.bins)
         line.add(f"   {low}{high:>{max(len(layout.bins) - len(low), len(high) + 1)}}", "dim")
     if layout.seconds:
         gap = max(0, len(layout.bins) + 3 + _before(layout) - line.width)
@@ -387,10 +391,20 @@ def _heading(group: _Group, layout: _Layout) -> Line:
     return line
 
 
+def _cut(label: str, room: int) -> str:
+    return f"{label:<{room}}" if len(label) <= room else f"{label[: room - 1]}…"
+
+
 def _before(layout: _Layout) -> int:
     """Columns in front of the pictures, and of the gap before them."""
     label = 2 + layout.label if layout.label else 0
     return 1 + layout.cpu + label + 8 * (4 + layout.recent + layout.missed)
+
+
+def _edges(group: _Group, bins: range) -> tuple[str, str]:
+    """Where a picture begins and ends."""
+    low, high = (bin_low(at) / group.divisor for at in (bins[0], bins[-1] + bins.step))
+    return _edge(low), _edge(high)
 
 
 def _edge(value: float) -> str:
@@ -403,7 +417,7 @@ def _line(row: _Row, group: _Group, layout: _Layout) -> Line:
     late = group.budget is not None and row.recent is not None and row.recent > group.budget
     line = Line().add(f" {row.cpu:>{layout.cpu}}")
     if layout.label:
-        line.add(f"  {row.label:<{layout.label}}")
+        line.add(f"  {_cut(row.label, layout.label)}")
     rate = "-" if row.rate is None else _figure(row.rate, 0)
     places = 2 if group.divisor > 1 else 0
     line.add(f"{rate:>8}{_figure(row.min, places):>8}{_figure(row.mean, 2):>8}")
