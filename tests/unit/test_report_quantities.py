@@ -67,6 +67,20 @@ def test_events_without_an_answer_have_no_part_in_the_mean() -> None:
     assert row.mean == pytest.approx(total / sum(one["count"] for one in answered))
 
 
+def test_a_row_of_a_number_has_its_name() -> None:
+    """The rows of thread-switch were "2", "10", "128"."""
+    series = [
+        made.FakeSeries(made.info(at, 0, labels={"threads": n}), np.arange(9), np.arange(9) + 1)
+        for at, n in enumerate(("2", "128"))
+    ]
+    runs = [made.run([made.step(0, series)], id=f"0190c3a{at}") for at in (1, 2)]
+    document = model.build(runs)  # type: ignore[arg-type]
+    (table,) = quantities.within(document, 0)
+    assert [row.what for row in table.rows] == ["threads 2", "threads 128"]
+    shared = [one.shared for one in quantities.across(document)]
+    assert shared == ["threads 2, idle", "threads 128, idle"]
+
+
 @pytest.mark.slow
 @given(st.lists(VALUES.filter(bool), min_size=1, max_size=3), st.integers(4, 30))
 def test_every_bin_is_seen(lists: list[list[int]], columns: int) -> None:

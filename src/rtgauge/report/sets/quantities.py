@@ -127,7 +127,7 @@ def across(model: Document) -> list[Table]:
         for (context, labels, under, _), rows in alike.items():
             if len({number for number, *_ in rows}) > 1:
                 words = [f"{context} context"] if len(contexts) > 1 and context else []
-                words += [text for name, text in labels if name in varying]
+                words += [_labelled(name, text) for name, text in labels if name in varying]
                 shared = ", ".join([*words, under])
                 found.append(_table(model, key, rows, shared))
     return found
@@ -214,7 +214,7 @@ def _table(
         step = _step_of(model, member)
         facts = {"run": run_name(model["runs"], number)}
         facts["context"] = f"{context} context" if context else ""
-        facts |= {f"label {name}": value for name, value in labels}
+        facts |= {f"label {name}": _labelled(name, value) for name, value in labels}
         # An option that a label names, or whose value is the context, would only repeat it.
         facts |= {
             f"option {name}": f"{name} {value}"
@@ -236,6 +236,11 @@ def _table(
         }
     rows = [_row(model, member, places, texts[member]) for member, places in members.items()]
     return Table(*key, tuple(rows), shared)
+
+
+def _labelled(name: str, value: str) -> str:
+    """The value of a label, with its name if it is a number."""
+    return f"{name} {value}" if value[:1].isdigit() else value
 
 
 def _marked(what: str, state: str) -> str:
