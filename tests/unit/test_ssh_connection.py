@@ -35,6 +35,10 @@ def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
         yield made
 
 
+def interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("place", ["subprocess.Popen", "tempfile.mkdtemp"])
 def test_a_machine_that_cannot_start_ssh(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     """It is not the store that cannot be written."""
@@ -47,6 +51,18 @@ def test_a_machine_that_cannot_start_ssh(monkeypatch: pytest.MonkeyPatch, place:
     with pytest.raises(TargetError, match="ssh cannot be started: Resource temporarily") as caught:
         Connection(parse("//board"), "ssh:board")
     assert caught.value.remedy
+
+
+def test_a_second_ctrl_c_leaves_no_folder_here(
+    board: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = board.begin("read -r line")
+    board._keeper = keeper
+    with keeper, monkeypatch.context() as patched:
+        patched.setattr(keeper, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            board.close()
+    assert not board._private.exists()
 
 
 @pytest.mark.slow

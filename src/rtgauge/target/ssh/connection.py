@@ -434,20 +434,25 @@ class Connection:
     def close(self) -> None:
         """End the keeper, which removes the folder there first. May be called again."""
         keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            with contextlib.suppress(OSError):
-                cast(IO[bytes], keeper.stdin).write(b"end\n")
-            with contextlib.suppress(OSError):
-                cast(IO[bytes], keeper.stdin).close()
-            try:
+        try:
+            if keeper is not None:
+                self._end(keeper)
+        finally:  # also after a second Ctrl-C
+            shutil.rmtree(self._private, ignore_errors=True)
+
+    def _end(self, keeper: subprocess.Popen[bytes]) -> None:
+        with contextlib.suppress(OSError):
+            cast(IO[bytes], keeper.stdin).write(b"end\n")
+        with contextlib.suppress(OSError):
+            cast(IO[bytes], keeper.stdin).close()
+        try:
+            keeper.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            keeper.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 keeper.wait(CLOSE_S)
-            except subprocess.TimeoutExpired:
-                keeper.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    keeper.wait(CLOSE_S)
-            cast(IO[bytes], keeper.stdout).close()
-            self._errors.wait(LAST_WORDS_S)
-        shutil.rmtree(self._private, ignore_errors=True)
+        cast(IO[bytes], keeper.stdout).close()
+        self._errors.wait(LAST_WORDS_S)
 
     # --- its sessions ---
 
