@@ -261,7 +261,7 @@ def show_results(
         states = [(one.state, one.reason) for one in outcomes]
         stopped = any(one.stopped for one in outcomes)
         refused = _is_refused(document, kind)
-        why = "the core refused its steps, which measured Linux" if refused else ""
+        why = "the core refused the steps of xeno-test, so they measured Linux" if refused else ""
         return int(judge(document, states, stopped=stopped, refused=why))
     return int(_exit_code(outcomes, document, kind))
 
