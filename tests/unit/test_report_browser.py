@@ -390,10 +390,7 @@ def test_columns_are_below_their_heads_on_a_narrow_screen(
 ) -> None:
     """The rows have no common table there. Medians were below the head of the maximum, and names
     were broken into four lines next to an empty third of the screen."""
-    text = re.sub(r"<meta http-equiv=[^>]*>", "", rendered(made.evaluation(2, 2000)))
-    file = tmp_path / "frame.html"
-    file.write_text(f"<!doctype html><title>-</title>{SPARE}{framed(text, wide)}")
-    page, _ = drawn(browser, file, tmp_path, "")
+    page = in_frames(browser, tmp_path, SPARE, rendered(made.evaluation(2, 2000)), wide)
     assert re.search("[1-9][0-9]* rows, even: true, broad: false, spare: 0 px", page.text), (
         page.text[:200]
     )
