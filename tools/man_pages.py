@@ -19,13 +19,13 @@ from typing import Final
 import click
 
 import rtgauge
-from rtgauge.cli.completion import known_catalogue
 from rtgauge.cli.evaluate import evaluate_command
 from rtgauge.cli.generated import RunCommand
 from rtgauge.cli.help import SETTINGS, Command
 from rtgauge.cli.main import COMMANDS, cli
 from rtgauge.cli.run import command_for, general_command
 from rtgauge.cli.tune import task
+from rtgauge.cli.values import known_catalogue
 from rtgauge.plan import plan_summary, shipped_plans
 from rtgauge.target.local import LocalTarget
 

@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import (
@@ -26,12 +26,10 @@ from click.shell_completion import (
 )
 
 from rtgauge.cli.help import VARIABLE, command
+from rtgauge.cli.values import known_catalogue
 from rtgauge.errors import RtgaugeError
 
-if TYPE_CHECKING:
-    from rtgauge.catalogue import Catalogue
-
-__all__ = ["Words", "complete", "completion", "known_catalogue", "words_of"]
+__all__ = ["Words", "complete", "completion", "words_of"]
 
 SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -126,15 +124,6 @@ def words_of(inner: Callable[..., tuple[click.Command, list[str], list[str]]]) -
         "context_settings": {"ignore_unknown_options": True},
         "params": [Words(inner)],
     }
-
-
-def known_catalogue() -> Catalogue:
-    """What this machine's agent describes. RtgaugeError."""
-    from rtgauge.catalogue import Catalogue
-    from rtgauge.target.local import LocalTarget
-
-    with contextlib.closing(LocalTarget()) as target:
-        return Catalogue.from_json(target.describe())
 
 
 @command()

@@ -24,6 +24,7 @@ __all__ = [
     "WholeNumber",
     "boards",
     "described",
+    "known_catalogue",
     "labels",
     "loads",
     "own_boards",
@@ -157,8 +158,16 @@ def _labels() -> dict[str, str]:
         return {row.label: row.target for row in store.runs() if row.label}
 
 
+def known_catalogue() -> Catalogue:
+    """What this machine's agent describes. RtgaugeError."""
+    from rtgauge.catalogue import Catalogue
+    from rtgauge.target.local import LocalTarget
+
+    with contextlib.closing(LocalTarget()) as target:
+        return Catalogue.from_json(target.describe())
+
+
 def _described() -> dict[str, str]:
-    from rtgauge.cli.completion import known_catalogue
     from rtgauge.plan import shipped_plans
 
     known = known_catalogue()
