@@ -13,9 +13,12 @@ from rtgauge.report.document.answer import answer_of, whole_of
 from rtgauge.report.document.conclusion import conclusion
 from rtgauge.report.document.steps import step_facts
 from rtgauge.report.document.summary import short
+from rtgauge.report.document.trended import series_name
+from rtgauge.report.document.tuned import quantity_text
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
-from rtgauge.report.sets import compare
+from rtgauge.report.sets import compare, tuned
+from rtgauge.report.sets.trend import Trended, trend, validate
 
 SECOND = 10**9
 BUSY = "22.34 18.21 9.00 7/564 17357"
@@ -177,14 +180,21 @@ def test_without_its_end_the_use_of_a_step_is_not_known() -> None:
     assert not run["findings"] and run["steps"][0]["load"]["cpu_share"] == 1.0
 
 
-@pytest.mark.parametrize("averages", [(BUSY, BUSY), ("0.1 0 0 1/100 1", BUSY)])
-def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, str]) -> None:
-    """Its conclusion began with "While idle"."""
+AVERAGES = [(BUSY, BUSY), ("0.1 0 0 1/100 1", BUSY)]
+
+
+def analysed(averages: tuple[str, str]) -> model.Analysis:
     runs: Any = [measured(average) for average in averages]
     for number, run in enumerate(runs):
         run.id = run.document["id"] = f"{number}"
         run.document["target"] = f"lab:{number}"
-    analysis = model.analyse(runs)
+    return model.analyse(runs)
+
+
+@pytest.mark.parametrize("averages", AVERAGES)
+def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, str]) -> None:
+    """Its conclusion began with "While idle"."""
+    analysis = analysed(averages)
     found = compare.compare(analysis, compare.sets_by_target(analysis.model["runs"])).document
     compare.validate(found)
     assert conclusion(found).startswith("With other programs, 99")
@@ -192,6 +202,20 @@ def test_a_comparison_does_not_call_a_crowded_machine_idle(averages: tuple[str, 
     assert compare.where(quantity).endswith(", with other programs")
     # A trend searches the other methods of a quantity by its load.
     assert quantity["crowded"] and quantity["load"] == {"name": "idle"}
+
+
+@pytest.mark.parametrize("averages", AVERAGES)
+def test_a_trend_does_not_call_a_crowded_machine_idle(averages: tuple[str, str]) -> None:
+    document = trend(analysed(averages), [Trended("nightly", (0, 1), (1, 2))])
+    validate(document)
+    for one in document["series"]:
+        assert series_name(document, one).startswith("timer: latency (µs), with other programs,")
+
+
+@pytest.mark.parametrize("averages", AVERAGES)
+def test_a_tune_does_not_call_a_crowded_machine_idle(averages: tuple[str, str]) -> None:
+    quantity = tuned._values(analysed(averages)).quantity
+    assert quantity_text({"quantity": quantity}).endswith(", with other programs")
 
 
 def test_late_wake_ups_on_a_crowded_machine_have_its_remedy() -> None:

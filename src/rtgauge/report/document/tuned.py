@@ -24,6 +24,7 @@ from rtgauge.report.document.blocks import (
 from rtgauge.report.document.compared import interval_text, probability, ratio
 from rtgauge.report.document.tables import Cell, Grid, Named, Row
 from rtgauge.report.results.labels import capital, load_text
+from rtgauge.report.sets.compare import load_of
 from rtgauge.report.sets.decide import WITHIN
 
 __all__ = ["answer", "document", "plan_sections", "quantity_text", "shown_first"]
@@ -41,7 +42,7 @@ def quantity_text(tune: Model) -> str:
     if one["percentile"] is None:
         return "no quantity in common"
     context = f", {one['context']} context" if one["context"] else ""
-    name = f"{one['measurement']}: {one['name']}{context}, {load_text(one['load'])}"
+    name = f"{one['measurement']}: {one['name']}{context}, {load_text(load_of(one))}"
     return f"{one['percentile']}{numbers.GAP}% of {name}"
 
 

@@ -183,7 +183,9 @@ def _why_few(quantity: Document, found: Sequence[Document], few: int) -> str:
 
 
 def _head(quantity: Document, number: int, name: str) -> Document:
-    kept = ("measurement", "name", "unit", "context", "load", "method", "told", "tail")
+    kept = (
+        "measurement", "name", "unit", "context", "load", "crowded", "method", "told", "tail"
+    )  # fmt: skip
     return {"set": number, **{key: quantity[key] for key in kept}, "statistic": name}
 
 

@@ -113,7 +113,7 @@ def _values(analysis: Analysis) -> _Values:
             described.setdefault(key, _described(step, one))
     if not members:
         nothing = {"step": None, "measurement": "", "name": "", "unit": "ns", "context": "",
-                   "load": {"name": "idle"}, "percentile": None}  # fmt: skip
+                   "load": {"name": "idle"}, "crowded": False, "percentile": None}  # fmt: skip
         return _Values(nothing, {}, {run["id"]: _why(run) for run in runs})
     key = min(members, key=lambda one: (rank(described[one]), one[0]))
     counts = {
@@ -144,6 +144,11 @@ def _values(analysis: Analysis) -> _Values:
         else:
             values[run_id] = math.log(value)
     described[key]["percentile"] = tail
+    described[key]["crowded"] = any(
+        step["step"] == key[0] and "others" in step["load"]
+        for number in counts
+        for step in runs[number]["steps"]
+    )
     described[key].pop("method")
     clocks = [
         resolution(one, analysis.counter_hz(number, members[key][number][0]))
