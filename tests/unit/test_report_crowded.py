@@ -173,6 +173,15 @@ def test_a_resumed_evaluation_numbers_its_own_steps() -> None:
     assert scope.endswith("a load average of 44, and in 1 other step.")
 
 
+def test_the_time_that_was_used_counts_more_than_the_start() -> None:
+    """The load average at the start is mostly that of the step before."""
+    step = made.step(0, made.timer_series(1, 2000), facts=facts(BUSY))
+    step.ambience = activity(*[(1, 0)] * 10)
+    step.trailer = stream.Trailer(9, "complete", "", "", 10 * SECOND, 9, (), 0)
+    (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
+    assert not run["findings"] and "others" not in run["steps"][0]["load"]
+
+
 def test_without_its_end_the_use_of_a_step_is_not_known() -> None:
     step = made.step(0, made.timer_series(1, 2000), facts=facts("0.10 0.10 0.10 1/9 1"))
     step.ambience = activity(*[(1, 2)] * 10)

@@ -328,9 +328,11 @@ def _label_crowded(step: Document, stored: StoredStep, activity: background.Watc
     """A step on a machine that other programs kept busy must not be taken for an idle one."""
     if under_load(step):
         return
-    others = background.crowd(stored.facts) or {}
-    if stored.trailer is not None:  # else the CPU time of the agent is not known
-        others |= background.used(activity, stored.trailer.cpu_ns) or {}
+    others = background.crowd(stored.facts)
+    # without its end, the CPU time of the agent is not known
+    if stored.trailer is not None and activity.cpu_share is not None:
+        used = background.used(activity, stored.trailer.cpu_ns)
+        others = used and {**(others or {}), **used}
     if others:
         step["load"]["others"] = others
 
