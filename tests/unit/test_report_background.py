@@ -16,6 +16,7 @@ from rtgauge.report.document.tables import background_table
 from rtgauge.report.render import markdown, terminal
 from rtgauge.report.results import background, model
 from rtgauge.report.results.points import negative_points
+from rtgauge.report.sets.compare import compare, sets_by_target
 from rtgauge.stream import Ambience
 
 S = 1_000_000_000
@@ -201,6 +202,24 @@ def test_what_disturbed_is_found() -> None:
     assert found(seen(record(0, temperature_mc={"1 soc": 96_000}))) == {
         "temperature": "96 °C at 1 soc in timer (step 1)"
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "check"),
+    [({"temperature_mc": {"0 cpu": 96_000}}, "temperature"), ({"smi": 2}, "smi")],
+)
+def test_a_comparison_marks_the_figures_that_were_disturbed(
+    changes: dict[str, Any], check: str
+) -> None:
+    runs: Any = []
+    for name in ("a", "b"):
+        step = made.step(0, made.timer_series(1, 2000))
+        step.ambience = [record(0), record(1, **(changes if name == "b" else {}))]
+        runs.append(made.run([step], id=name, target=f"lab:{name}"))
+    analysis = model.analyse(runs)
+    document = compare(analysis, sets_by_target(analysis.model["runs"])).document
+    marks = [row["marks"] for row in document["quantities"][0]["rows"]]
+    assert marks == [[], [f"disturbed: {check}"]]
 
 
 def test_a_share_of_a_few_ticks_is_not_told() -> None:

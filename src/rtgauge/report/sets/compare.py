@@ -23,6 +23,7 @@ from rtgauge import text as numbers
 from rtgauge.errors import UsageError
 from rtgauge.facts import printable
 from rtgauge.report.results import gather, schemas
+from rtgauge.report.results.background import CHECKS
 from rtgauge.report.results.labels import (
     LENGTHS,
     highest,
@@ -74,7 +75,6 @@ the quantity names."""
 TAIL_MAX: Final = 99.9
 UNKNOWN: Final = "unknown"
 
-_DISTURBING: Final = ("steal-time", "smi", "frequency-change", "other-programs")
 # Options for length and placement, those that the series itself records, and a fact of the system.
 _NO_METHOD: Final = (*LENGTHS, "cpu", "context", "priority", "stop-above", "xenomai")
 # Parts of the environment that differ between any two runs.
@@ -626,7 +626,7 @@ def _marks(runs: Sequence[Run], members: Sequence[_Member]) -> list[str]:
         if ordinary_policies(run, step):
             marks["no real-time priority"] = None
         for finding in run["findings"]:
-            if finding["check"] in _DISTURBING and finding["level"] in ("warning", "error"):
+            if finding["check"] in CHECKS and finding["level"] in ("warning", "error"):
                 marks[f"disturbed: {finding['check']}"] = None
     return list(marks)
 
