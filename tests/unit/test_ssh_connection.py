@@ -53,6 +53,15 @@ def test_a_machine_that_cannot_start_ssh(monkeypatch: pytest.MonkeyPatch, place:
     assert caught.value.remedy
 
 
+@pytest.mark.parametrize("period", [".", ""])
+def test_what_ssh_says_is_part_of_a_sentence(board: Connection, period: str) -> None:
+    """A message had two periods: "closed by remote host.. Retrying the connection …"."""
+    board._keeper = board.begin(f"echo 'Connection closed by remote host{period}' >&2")
+    assert board._keeper.stderr is not None
+    board._errors.follow(board._keeper.stderr)
+    assert board.ended() == "Connection closed by remote host"
+
+
 def test_a_second_ctrl_c_leaves_no_folder_here(
     board: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -364,7 +364,7 @@ class Connection:
             )
         if self._key_has_changed():
             raise TargetError(
-                f"{self.name} cannot be reached: {self._said()} "
+                f"{self.name} cannot be reached: {self._said()}. "
                 "The key of the host differs from the known one",
                 "find out why before you trust it, because another machine may answer. "
                 "Then remove the known key (ssh-keygen -R)",
@@ -398,9 +398,9 @@ class Connection:
         return said.decode(errors="replace")
 
     def _said(self) -> str:
-        """The last line of ssh's messages; empty after ``close``."""
+        """The last line of ssh's messages, without a period; empty after ``close``."""
         lines = [line.strip() for line in self._messages().splitlines() if line.strip()]
-        return one_line(lines[-1], SAID_MAX) if lines else ""
+        return one_line(lines[-1].removesuffix("."), SAID_MAX) if lines else ""
 
     def _key_has_changed(self) -> bool:
         return "IDENTIFICATION HAS CHANGED" in self._messages()
