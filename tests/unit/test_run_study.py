@@ -142,21 +142,34 @@ def test_an_error_beside_another_run_leaves_that_one_complete(store: Store) -> N
 class Leaving(FakeTarget):
     """A board that goes away after ``left`` runs."""
 
-    def __init__(self, options: str = "", left: int = 1, remedy: str = "look for it") -> None:
+    def __init__(
+        self,
+        options: str = "",
+        left: int = 1,
+        remedy: str = "look for it",
+        why: str = "the board went away",
+    ) -> None:
         super().__init__(options)
-        self.left, self.remedy = left, remedy
+        self.left, self.remedy, self.why = left, remedy, why
 
     def environment(self) -> bytes:
         if not self.left:
-            raise TargetError("the board went away", self.remedy)
+            raise TargetError(self.why, self.remedy)
         self.left -= 1
         return super().environment()
 
 
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        ("the board went away", "fake:late: the board went away"),
+        ("fake:late cannot be reached", "fake:late cannot be reached"),
+    ],
+)
 @pytest.mark.slow
-def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
+def test_a_study_goes_on_without_a_target_that_is_lost(store: Store, why: str, said: str) -> None:
     watcher = Watcher()
-    targets = [open_target("fake"), Leaving("late")]
+    targets = [open_target("fake"), Leaving("late", why=why)]
     outcomes = execute(replace(timer(), repeat=3), targets, store, watcher)
     assert [(one.target, one.state) for one in outcomes] == [
         ("fake", "complete"), ("fake:late", "complete"),
@@ -164,20 +177,18 @@ def test_a_study_goes_on_without_a_target_that_is_lost(store: Store) -> None:
         ("fake", "complete"),
     ]  # fmt: skip
     lost = outcomes[3]
-    assert (lost.reason, lost.remedy) == ("the board went away", "look for it")
+    assert (lost.reason, lost.remedy) == (why, "look for it")
     assert lost.exit_code == ExitCode.FAILED
-    assert watcher.messages == [
-        "fake:late: the board went away. The study continues without this target"
-    ]
+    assert watcher.messages == [f"{said}. The study continues without this target"]
     run = store.get(lost.id)
     assert (run.document["state"], run.document["repeat"]) == ("failed", 1)
     assert run.document["study"] == store.get(outcomes[0].id).document["study"]
     assert {(one["state"], one["reason"]) for one in run.document["steps"]} == {
-        ("skipped", "the run could not begin: the board went away")
+        ("skipped", f"the run could not begin: {why}")
     }
     document = model.build([store.get(one.id) for one in outcomes])
     model.validate(document)
-    assert document["runs"][3]["reason"] == "the board went away"
+    assert document["runs"][3]["reason"] == why
 
 
 class Shrinking(FakeTarget):

@@ -165,9 +165,8 @@ def _execute(
             lost.add(number)
             others = (turn[1] for at, turn in enumerate(turns) if at not in ended)
             if any(other not in lost for other in others) and not interruption.asked:
-                watcher.message(
-                    f"{target.name}: {outcome.reason}. The study continues without this target"
-                )
+                named = "" if target.name in outcome.reason else f"{target.name}: "
+                watcher.message(f"{named}{outcome.reason}. The study continues without this target")
         return outcome
 
     with _naming(study, store), interruption.handling():
