@@ -488,6 +488,14 @@ def test_a_login_shell_that_talks(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -
     assert "start-up files" in error.remedy
 
 
+def test_a_server_that_allows_one_session(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    sshd.start("MaxSessions 1")
+    sshd.client(monkeypatch)
+    error = fails("the connection to ssh://board failed: .*Session open refused by peer")
+    assert "MaxSessions" in error.remedy
+    until(lambda: sshd.left() == [])
+
+
 def test_user_and_port_in_the_name(board: Sshd, script: Script) -> None:
     script("exit 0")
     with opened(f"//{user()}@127.0.0.1:{board.port}") as target:

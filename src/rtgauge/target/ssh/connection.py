@@ -522,9 +522,12 @@ class Connection:
                 f"'{self._by_hand()}' must print nothing: remove the output of login scripts there",
             ) from None
         if answer.code == SSH_FAILED:
+            said = self.ended() or answer.said
             raise TargetError(
-                f"the connection to {self.name} failed: {self.ended() or answer.said}",
-                f"check whether '{self._by_hand()}' works",
+                f"the connection to {self.name} failed: {said}",
+                "allow two sessions on a connection there (MaxSessions of OpenSSH's sshd_config)"
+                if "Session open refused" in said
+                else f"check whether '{self._by_hand()}' works",
             )
         return answer
 
