@@ -394,6 +394,29 @@ def test_a_target_that_never_works_ends_the_tune(rtgauge: Run, board: type[Board
     assert len(board.boots) < 10
 
 
+@pytest.mark.slow
+def test_a_target_that_dies_ends_the_tune(
+    rtgauge: Run, board: type[Board], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All other runs failed, and the tune was complete, with the exit code 0."""
+    alive = board.environment
+
+    def dying(self: Board) -> bytes:
+        if len(board.boots) > 4:
+            raise TargetError("no power", "plug it in")
+        return alive(self)
+
+    with monkeypatch.context() as dead:
+        dead.setattr(board, "environment", dying)
+        result = rtgauge(*words("a=1", "b=1"))
+    assert result.code == 1
+    assert "configurations failed in a row, among them the present one: no power" in result.err
+    assert len(board.boots) < 20
+    document = rtgauge("tune", "--resume", "--json").json()
+    assert document["state"] == "complete"
+    assert verdicts(document).keys() == {"a=1", "b=1"}
+
+
 @pytest.mark.parametrize(
     ("state", "line"),
     [

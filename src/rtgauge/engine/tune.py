@@ -160,6 +160,7 @@ class Tuner:
         self._lock = threading.Lock()
         self._kernel = any(factor.kind == "kernel" for factor in tried.factors)
         self._stopped = False
+        self._in_a_row: list[Document] = []  # what has failed since a configuration worked
 
     @property
     def rows(self) -> list[Document]:
@@ -243,6 +244,7 @@ class Tuner:
                     remedy=remedy,
                     duration_s=round(time.monotonic() - began, 1),
                 )
+                self._in_a_row = [*self._in_a_row, row] if state == "failed" else []
                 self._blame()
                 if state == "failed":
                     self._retry(row)
@@ -310,7 +312,8 @@ class Tuner:
         """Take out the factors that alone explain failures (``blamed``). Their failed
         configurations are measured again without them.
 
-        Raises TargetError where configurations fail that have nothing in common.
+        Raises TargetError where configurations fail that have nothing in common, or the present one
+        and several others in a row, which no factor explains.
         """
         out = {place for place, factor in enumerate(self._factors)
                if factor.name in self._document["dropped"]}  # fmt: skip
@@ -331,6 +334,13 @@ class Tuner:
             row = next(row for row in rows if row["state"] == "failed")
             raise TargetError(
                 f"{len(failed)} configurations failed, and none worked: {row['reason']}",
+                row["remedy"],
+            )
+        if len(self._in_a_row) >= FAILURES and any(not row["on"] for row in self._in_a_row):
+            row = self._in_a_row[-1]
+            raise TargetError(
+                f"{len(self._in_a_row)} configurations failed in a row, among them the present "
+                f"one: {row['reason']}",
                 row["remedy"],
             )
 
