@@ -21,6 +21,7 @@ from typing import Final
 
 __all__ = [
     "NO_MODULE_REMEDY",
+    "UNREACHED",
     "ExitCode",
     "OptionError",
     "RtgaugeError",
@@ -34,6 +35,7 @@ __all__ = [
 
 NO_MODULE_REMEDY: Final = "remove the board, then repeat its 'rtgauge lab add' with --build"
 """For a board of the lab, which always has the kernel module unless its user added it without."""
+UNREACHED: Final = "the run was stopped before this step"
 
 
 class ExitCode(enum.IntEnum):

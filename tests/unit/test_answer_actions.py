@@ -13,7 +13,7 @@ import pytest
 import report_runs as made
 from answers import answered, budgeted, built, interrupted_run, latency, mixed_steps, text, timers
 from rtgauge import stream
-from rtgauge.errors import NO_MODULE_REMEDY
+from rtgauge.errors import NO_MODULE_REMEDY, UNREACHED
 from rtgauge.report.document.answer import (
     State,
     answer_of,
@@ -433,6 +433,17 @@ def test_a_run_that_was_interrupted_is_run_again_first() -> None:
     assert shlex.split(first.command) == words
     document["state"] = "running"
     assert answer_of(document).actions[0].text != "Resume the evaluation"
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_command_of_one_step_does_not_complete_an_interrupted_run(late: bool) -> None:
+    cut = made.step(0, [latency(3_000 if late else 67)])
+    cut.document["state"] = "interrupted"
+    rest = made.step(1, [], header=None, end=None, state="skipped", reason=UNREACHED)
+    actions = answer_of(built(made.run([cut, rest], findings=[], state="interrupted"))).actions
+    repeat = next(one for one in actions if one.gain == "measures the remaining steps")
+    assert (repeat.text, repeat.command) == ("Repeat the command of this run", "")
+    assert not any("completes" in one.gain for one in actions)
 
 
 def test_no_longer_run_is_proposed_for_a_system_that_is_too_late() -> None:

@@ -32,6 +32,7 @@ from rtgauge.engine.pair import Held, LogHosts, PairView, Together, follow, join
 from rtgauge.engine.sink import with_sink
 from rtgauge.engine.watch import Ended, Limits, StepProgress, Stopping, Watch
 from rtgauge.errors import (
+    UNREACHED,
     ExitCode,
     RtgaugeError,
     StoreError,
@@ -297,7 +298,7 @@ class Run:
                 if index in self._in_pairs:
                     continue
                 if interruption.asked:
-                    self._note(index, Ended("skipped", "the run was stopped before this step"))
+                    self._note(index, Ended("skipped", UNREACHED))
                     continue
                 if not self._reachable(steps[index], index, interruption):
                     self._note(index, Ended("skipped", "the connection was lost before this step"))
@@ -561,7 +562,7 @@ class Run:
             waited = self._clock.monotonic() - began
             ended = once()
         if ended.cause == BUSY:
-            return Ended("skipped", "the run was stopped before this step")
+            return Ended("skipped", UNREACHED)
         self._look_again()
         if ended.state == "complete":
             ended.reason = f"waited {plain(duration(waited))} for another agent"

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rtgauge import text as numbers
+from rtgauge.errors import UNREACHED
 from rtgauge.report.document.answer.cause import far_below, hint_of, unseen_checks
 from rtgauge.report.document.answer.certainty import deciding
 from rtgauge.report.document.answer.commands import (
@@ -197,6 +198,8 @@ def _again(data: Data, longer: str) -> Iterator[Action]:
     if is_evaluation(run):
         words = ["rtgauge", "evaluate", *target_words(run), "--resume", run["id"][:13]]
         yield Action("Resume the evaluation", shlex.join(words), "measures the remaining steps")
+    elif any(step["reason"] == UNREACHED for step in data.measured):
+        yield Action("Repeat the command of this run", "", "measures the remaining steps")
     elif longer:
         what = "for the budget" if data.verdicts else "to show rare events"
         gain = f"completes the measurement, long enough {what}"
