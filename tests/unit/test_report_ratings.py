@@ -187,6 +187,20 @@ def test_a_place_below_or_above_all_published_maxima(lower: int, words: str) -> 
     assert f": {words} published maxima (" in place_text(place, run["runs"][0])
 
 
+def test_two_places_in_one_step_name_their_series() -> None:
+    """Two different places, "larger than 8 of 9" and "larger than all 7", named no method."""
+    methods = ("nanosleep", "timerfd")
+    series = [_series(0, [91_000], labels={"method": name}) for name in methods]
+    run = model.build([cast(Any, made.run([made.step(0, series, load="sched")]))])["runs"][0]
+    places = [
+        {"series": at, "lower": 1, "published": 9, "least_us": 30.0, "most_us": 177.0}
+        for at in range(len(series))
+    ]
+    run["steps"][0]["places"] = places
+    for place, method in zip(places, methods, strict=True):
+        assert place_text(place, run).startswith(f"latency, method {method}, max ")
+
+
 def test_every_format_says_the_place_and_none_ranks() -> None:
     runs = cast(Any, [made.run([made.step(0, [_series(0, [91_000], **CLOCK)], load="sched")])])
     document = model.build(runs)

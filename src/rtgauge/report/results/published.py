@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rtgauge import reference
 from rtgauge import text as numbers
-from rtgauge.report.results.labels import ORDINARY, group_series, is_response, peak
+from rtgauge.report.results.labels import ORDINARY, group_series, is_response, name_among, peak
 
 __all__ = ["CAUTION", "place_text", "places", "published", "published_cost"]
 
@@ -117,11 +117,13 @@ def place_text(place: Mapping[str, Any], run: Mapping[str, Any]) -> str:
     one = run["series"][place["series"]]
     step = next(step for step in run["steps"] if step["step"] == one["step"])
     load = "idle" if step["load"]["name"] == "idle" else "under load"
+    placed = sorted({place["series"], *(other["series"] for other in step["places"])})
+    name = name_among([run["series"][at] for at in placed], placed.index(place["series"]))
     lower, every = place["lower"], place["published"]
     many = {0: f"not larger than any of {every}", every: f"larger than all {every}"}
     larger = many.get(lower, f"larger than {lower} of {every}")
     return (
-        f"{one['name']}, max {numbers.shown(one['max'], one['unit']).full}: {larger} "
+        f"{name}, max {numbers.shown(one['max'], one['unit']).full}: {larger} "
         f"published maxima "
         f"({numbers.exact(place['least_us'])}{numbers.GAP}µs to "
         f"{numbers.exact(place['most_us'])}{numbers.GAP}µs, {one['context']}, {load})"
