@@ -58,7 +58,7 @@ def test_series_without_due_times_are_named_as_not_counted() -> None:
     left.info = replace(left.info, series=1, interval_ns=0, labels={"method": "nanosleep"})
     worst = text(answered(made.step(0, [counted, left])).worst)
     assert worst.startswith("Observed maximum 92.0 us (CPU 0, idle, ")
-    assert worst.endswith("). Series without due times are not counted: nanosleep (max 95.0 us)")
+    assert worst.endswith("). Series without due times are not counted: nanosleep (max 95.0 us).")
     only = answered(made.step(0, [counted])).worst
     assert "counted" not in text(only)
 
@@ -77,7 +77,7 @@ def test_the_maximum_of_a_run_without_due_times() -> None:
         return text(answer.worst)
 
     assert worst("latency", "latency").startswith("Observed maximum 93.0 us (CPU 1, idle, ")
-    assert worst("latency").endswith("). The samples have no due times")
+    assert worst("latency").endswith("). The samples have no due times.")
     assert not worst("wake", "send")
 
 

@@ -630,7 +630,7 @@ def test_the_list_names_what_was_measured_where_it_has_the_room(
     began = "2026-11-30T21:31:00Z"
     row = RunRow("", "", "", "local", "complete", began, 1.0, 1, "max 2.73 µs (yield-cost)", 1)
     for worst, measured, end in (
-        ("2.73 µs (CPU 0, idle). The samples have no due times", "yield-cost", "µs (yield-cost)"),
+        ("2.73 µs (CPU 0, idle). The samples have no due times.", "yield-cost", "µs (yield-cost)"),
         ("2.73 µs (CPU 0, load sched)", "timer, sched", "  2.73 µs (timer, sched)"),
         ("1.50 µs (CPU 0, idle)", "timer", "  1.50 µs (timer)"),
     ):

@@ -44,7 +44,7 @@ def maximum_of(data: Data) -> Line:
         return ()
     said = _maximum(data, data.longest)
     if data.top is None:
-        return line(*said, ". The samples have no due times")
+        return line(*said, ". The samples have no due times.")
     return line(*said, _not_counted(data)) if data.without_due else said
 
 
@@ -64,7 +64,7 @@ def _not_counted(data: Data) -> str:
         " ".join(one["labels"].values()) or str(one["name"]) for one in data.without_due
     )
     top = numbers.shown(highest(peak(one) for one in data.without_due), "ns").full
-    return f". Series without due times are not counted: {numbers.join(list(names))} (max {top})"
+    return f". Series without due times are not counted: {numbers.join(list(names))} (max {top})."
 
 
 def _maximum(data: Data, one: Model) -> Line:
