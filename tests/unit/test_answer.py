@@ -704,6 +704,17 @@ def test_a_calibration_without_results_is_counted() -> None:
     assert said.startswith("Not measured: 1 of 2 steps and 1 calibration (clock-cost)")
 
 
+def test_steps_and_calibrations_without_results_are_counted_together() -> None:
+    """It said: 2 of 1 step and 1 calibration."""
+    gone: dict[str, Any] = {"header": None, "end": None, "state": "failed"}
+    steps = [
+        made.step(0, [], "timer", **gone),
+        made.step(1, [], "clock-cost", role="calibration", **gone),
+    ]
+    said = plain(answer_of(built(made.run(steps))).missing)
+    assert said == "Not measured: 2 of 2 steps (timer and clock-cost)."
+
+
 @pytest.mark.parametrize(
     ("reasons", "said"),
     [

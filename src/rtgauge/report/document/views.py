@@ -36,11 +36,11 @@ from rtgauge.report.results.labels import (
     is_response,
     load_text,
     ordinary_policies,
+    part_text,
     peak,
     principal,
     reached,
     runs_text,
-    steps_text,
     target_name,
     things_of,
     worst,
@@ -150,7 +150,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
     run = analysis.model["runs"][number]
     catalogue = analysis.runs[number].document.get("catalogue") or {}
     missing = apart(run)
-    lacking = sum(step["state"] in ("skipped", "failed") for step in carried_out(run))
+    lacking = [step for step in carried_out(run) if step["state"] in ("skipped", "failed")]
     known = {m.get("name"): m for m in catalogue.get("measurements") or ()}
     views = [
         step_view(analysis, number, step, known.get(step["measurement"]) or {}, shared, prefix)
@@ -193,7 +193,7 @@ def _run(analysis: Analysis, number: int, shared: Shared, prefix: str) -> dict[s
         "background": background_table(run),
         "side_by_side": steps_view(analysis, number, shared, prefix),
         "skipped": _skipped(views, missing),
-        "lacking": f"{lacking} of {steps_text(carried_out(run))}",
+        "lacking": part_text(lacking, carried_out(run)),
         "findings": sorted(run["findings"], key=lambda f: -Level.of(f["level"])),
         "settings": [
             {

@@ -53,6 +53,7 @@ __all__ = [
     "name_among",
     "ordinary",
     "ordinary_policies",
+    "part_text",
     "peak",
     "principal",
     "quantity_name",
@@ -393,6 +394,13 @@ def steps_text(steps: Sequence[Mapping[str, Any]]) -> str:
     return (
         f"{numbers.plural(len(steps) - aside, 'step')} and {numbers.plural(aside, 'calibration')}"
     )
+
+
+def part_text(some: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> str:
+    """The number of ``some`` of the steps: ``2 of 3 steps``. The calibrations are counted apart
+    unless ``some`` has both kinds."""
+    both = len({step["role"] == "calibration" for step in some}) > 1
+    return f"{len(some)} of {numbers.plural(len(steps), 'step') if both else steps_text(steps)}"
 
 
 def not_offered(step: Mapping[str, Any]) -> bool:

@@ -18,8 +18,8 @@ from rtgauge.report.results.labels import (
     core_name,
     lab_text,
     late_answers,
+    part_text,
     refused_part,
-    steps_text,
     tests_ended,
     waits_for_answers,
 )
@@ -102,7 +102,7 @@ def _without_results(data: Data) -> str:
     measured = {one["step"] for one in data.run["series"] if one["count"]}
     some = measured & {step["step"] for step in broken}
     head = "Without a valid result" if some else "Not measured"
-    text = f"{head}: {len(broken)} of {steps_text(every)} ({_names(data.run, broken)})"
+    text = f"{head}: {part_text(broken, every)} ({_names(data.run, broken)})"
     reasons = Counter(step["reason"].rstrip(".") for step in broken if step["reason"])
     if not reasons:
         return f"{text}."
