@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import report_runs as made
@@ -180,6 +181,18 @@ def test_the_time_that_was_used_counts_more_than_the_start() -> None:
     step.trailer = stream.Trailer(9, "complete", "", "", 10 * SECOND, 9, (), 0)
     (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
     assert not run["findings"] and "others" not in run["steps"][0]["load"]
+
+
+@pytest.mark.parametrize("context", ["user", "irq"])
+def test_work_in_the_kernel_is_no_other_program(context: str) -> None:
+    """irq-sustained fills a CPU with interrupts, which are not in the CPU time of the agent."""
+    values = made.FakeSeries(made.info(context=context), np.arange(99), np.ones(99, np.int32))
+    step = made.step(0, [values], facts=facts("0.10 0.10 0.10 1/9 1"))
+    step.ambience = activity(*[(1, 1)] * 10)
+    step.trailer = stream.Trailer(9, "complete", "", "", 10 * SECOND, 9, (), 0)
+    (run,) = model.build([made.run([step], findings=[])])["runs"]  # type: ignore[list-item]
+    assert bool(run["findings"]) is (context == "user")
+    assert run["steps"][0]["load"]["cpu_share"] == 0.5
 
 
 def test_without_its_end_the_use_of_a_step_is_not_known() -> None:

@@ -329,8 +329,9 @@ def _label_crowded(step: Document, stored: StoredStep, activity: background.Watc
     if under_load(step):
         return
     others = background.crowd(stored.facts)
-    # without its end, the CPU time of the agent is not known
-    if stored.trailer is not None and activity.cpu_share is not None:
+    # The CPU time of the agent does not contain work in the kernel.
+    own = all(one.info.context == "user" for one in stored.series)
+    if own and stored.trailer is not None and activity.cpu_share is not None:
         used = background.used(activity, stored.trailer.cpu_ns)
         others = used and {**(others or {}), **used}
     if others:
