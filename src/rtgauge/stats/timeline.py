@@ -106,8 +106,8 @@ class Timeline:
         return result
 
     def medians(self, parts: int) -> Int64:
-        """The medians of so many parts of the time, each with as many of the bins that have samples
-        as the others, but for one. To 0.8 %, rounded up. Empty if there are fewer such bins."""
+        """The medians of ``parts`` parts of the time. The numbers of bins with samples in two parts
+        differ by one at most. To 0.8 %, rounded up. Empty if there are fewer such bins."""
         filled = np.flatnonzero(self.count)
         if len(filled) < parts:
             return filled[:0]

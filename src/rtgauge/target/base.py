@@ -160,7 +160,8 @@ class Previewable(Protocol):
     """A target whose agent may have to be built or booted before it describes itself."""
 
     def preview(self) -> str:
-        """A catalogue for help texts and dry runs, at once. Raises TargetError if there is none."""
+        """A catalogue for help texts and dry runs, without a build or a boot. TargetError if there
+        is none."""
         ...
 
     def unbuilt(self) -> str:

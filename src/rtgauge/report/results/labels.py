@@ -725,12 +725,12 @@ def claim(
     filled = [one for one in series if one["bound"]["samples"]]
     if not filled:
         return headline(series, labels, budget)
-    weakest = max(filled, key=lambda one: one["bound"]["probability"])
+    least = max(filled, key=lambda one: one["bound"]["probability"])
     each = ""
     if len(series) > 1:
         by_cpu = len({one["cpu"] for one in series}) == len(series) and series[0]["cpu"] >= 0
         each = " of each CPU" if by_cpu else " of each series"
-    return f"{headline(series, labels, budget)} {bound_sentence(weakest, each)}"
+    return f"{headline(series, labels, budget)} {bound_sentence(least, each)}"
 
 
 def tail_percentile(tables: Sequence[Mapping[str, Any]]) -> str:
@@ -819,20 +819,20 @@ def weakest(
     """The one with the weakest evidence of verdicts of the same rule and result. Bounds equal to
     two digits are equal. If the verdicts failed, the first by ``severity``."""
 
-    def worst(verdict: Mapping[str, Any]) -> tuple[float, tuple[int, int, float]]:
+    def rank(verdict: Mapping[str, Any]) -> tuple[float, tuple[int, int, float]]:
         found, bound = severity(verdict, series), series[verdict["series"]]["bound"]
         chance = bound["probability"] if bound["samples"] else math.inf
         weak = verdict.get("bound_per_hour") or chance
         return 0.0 if verdict["result"] == "fail" else float(f"{weak:.2g}"), found
 
-    return max(verdicts, key=worst)
+    return max(verdicts, key=rank)
 
 
 def severity(
     verdict: Mapping[str, Any], series: Sequence[Mapping[str, Any]]
 ) -> tuple[int, int, float]:
     """Sorts verdicts with the same result: by the exceedances of the budget, then by the values
-    that may exceed it, then by the maximum of the series. A test has neither of the former."""
+    that may exceed it, then by the maximum of the series. A test has only the last."""
     top = peak(series[verdict["series"]])
     return (
         verdict.get("exceedances", 0),
